@@ -1,0 +1,46 @@
+# make demo       build, make a tenants repository in a temporary folder, render it
+# make test       everything: format, vet, linter, all tests
+# make test-fast  the inner loop: packages that need no heavy library
+# make bench      speed: wall, CPU and peak memory of the real command
+# make update     rewrite golden files and script expectations
+#
+# Nothing is written into the work tree but .bin/. Compiled packages are kept where go env GOCACHE says; the first build of Cluster
+# API's engine takes minutes, so the flags below are the same everywhere.
+
+export CGO_ENABLED = 0
+export GOFLAGS ?= -buildvcs=false
+
+pure = ./render/diag ./render/strict ./render/request ./render/manifest ./catalog/ledger
+tool = go tool -modfile=tests/tools/go.mod
+
+.PHONY: build demo test test-fast race lint bench update
+
+build:
+	@mkdir -p .bin
+	go build -o .bin/copyhold ./cmd/copyhold
+
+demo: build
+	@.bin/copyhold version
+	@sh examples/demo.sh "$(CURDIR)/.bin/copyhold"
+
+test: lint race
+	go test ./...
+
+test-fast:
+	go test $(pure)
+
+# The race detector needs a C compiler.
+race:
+	@command -v cc >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends gcc libc6-dev; }
+	CGO_ENABLED=1 go test -race $(pure)
+
+lint:
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi
+	go vet ./...
+	$(tool) staticcheck ./...
+
+bench: build
+	go run ./tests/bench -copyhold .bin/copyhold
+
+update:
+	go test ./render/... ./catalog/... ./tests -update

@@ -1,0 +1,196 @@
+package catalog
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render/diag"
+)
+
+var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+
+// check finds what is wrong with catalog.yaml by itself, without rendering a class.
+func (c *Catalog) check() diag.List {
+	var found diag.List
+	for _, need := range []struct {
+		field string
+		empty bool
+	}{
+		{"clusterAPI", c.ClusterAPI == ""}, {"tiers", len(c.Tiers) == 0}, {"classes", len(c.Classes) == 0}, {"versions", len(c.Versions) == 0},
+	} {
+		if need.empty {
+			found.Add(diag.Errorf(c.At(), "catalog/missing-field", "no spec.%s", need.field))
+		}
+	}
+	if q := c.Quarantine(); q < 0 {
+		found.Add(diag.Errorf(c.At("quarantineDays"), "catalog/bad-value", "quarantineDays %d, want 0 or more", q))
+	}
+	for i, v := range c.Versions {
+		if !version.MatchString(v) {
+			found.Add(diag.Errorf(c.At("versions", fmt.Sprint(i)), "version/malformed", "version %q, want v and three numbers, as in v1.34.1", v))
+		}
+	}
+	for _, name := range Sorted(c.Tiers) {
+		found.Add(c.checkTier(name)...)
+	}
+	for _, name := range Sorted(c.Classes) {
+		found.Add(c.checkClass(name)...)
+	}
+	found.Add(c.checkPools()...)
+	found.Add(c.checkSubnetClaim()...)
+	for _, name := range Sorted(c.Overlays) {
+		found.Add(c.checkOverlay(name)...)
+	}
+	return found
+}
+
+func (c *Catalog) checkTier(name string) diag.List {
+	var found diag.List
+	t := c.Tiers[name]
+	if t.Class == "" {
+		found.Add(diag.Errorf(c.At("tiers", name), "catalog/missing-field", "tier %q names no class", name))
+	}
+	if _, ok := c.Classes[t.From]; !ok {
+		found.Add(diag.Errorf(c.At("tiers", name, "from"), "catalog/unknown-class-source", "tier %q takes its class from %q, which is not under classes%s", name, t.From, diag.OneOf(Sorted(c.Classes))))
+	}
+	if _, ok := c.AddressPools[t.AddressPool]; !ok && t.AddressPool != "" {
+		found.Add(diag.Errorf(c.At("tiers", name, "addressPool"), "pool/unknown", "tier %q takes addresses from %q, which is not under addressPools%s", name, t.AddressPool, diag.OneOf(Sorted(c.AddressPools))))
+	}
+	return found
+}
+
+func (c *Catalog) checkClass(name string) diag.List {
+	var found diag.List
+	s := c.Classes[name]
+	at := func(p ...string) diag.Pos { return c.At(append([]string{"classes", name}, p...)...) }
+	if (s.Chart == "") == (s.Manifests == "") {
+		found.Add(diag.Errorf(at(), "catalog/class-source", "class source %q, want one of chart and manifests", name))
+	}
+	if s.Manifests != "" && s.Values != nil {
+		found.Add(diag.Errorf(at("values"), "catalog/class-source", "class source %q has values, but manifests take none", name))
+	}
+	if s.Namespace == "" {
+		found.Add(diag.Errorf(at(), "catalog/missing-field", "class source %q has no namespace", name))
+	}
+	for _, field := range []string{"chart", "manifests"} {
+		found.Add(c.checkPath(at(field), map[string]string{"chart": s.Chart, "manifests": s.Manifests}[field])...)
+	}
+	for _, f := range Sorted(s.Fields) {
+		if _, ok := DefaultFields[f]; !ok {
+			found.Add(diag.Errorf(at("fields", f), "catalog/unknown-field", "unknown request field %q%s", f, diag.OneOf(Sorted(DefaultFields))))
+		}
+	}
+	return found
+}
+
+// checkPath wants a folder below the catalog's own: nothing is followed out of it.
+func (c *Catalog) checkPath(at diag.Pos, p string) diag.List {
+	if p == "" || (path.Clean(p) == strings.TrimSuffix(p, "/") && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") && p != ".") {
+		return nil
+	}
+	return diag.List{diag.Errorf(at, "catalog/outside", "path %q, want a folder below %s", p, c.dir)}
+}
+
+// Dir is the repository path of a folder that catalog.yaml names.
+func (c *Catalog) Dir(p string) string { return path.Join(c.dir, p) }
+
+func (c *Catalog) checkPools() diag.List {
+	var found diag.List
+	type owned struct {
+		ledger.Range
+		pool string
+		at   diag.Pos
+	}
+	var all []owned
+	for _, name := range Sorted(c.AddressPools) {
+		p := c.AddressPools[name]
+		at := func(p ...string) diag.Pos { return c.At(append([]string{"addressPools", name}, p...)...) }
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+			found.Add(diag.Errorf(at(), "catalog/bad-name", "address pool %q, want lower-case letters, digits and -", name))
+		}
+		if p.Namespace == "" {
+			found.Add(diag.Errorf(at(), "catalog/missing-field", "address pool %q has no namespace", name))
+		}
+		if len(p.Addresses) == 0 {
+			found.Add(diag.Errorf(at(), "pool/empty", "address pool %q has no addresses", name))
+		}
+		if m := p.Mode; m != "" && m != ModeNone && m != ModePool && m != ModePerTenant {
+			found.Add(diag.Errorf(at("mode"), "catalog/unknown-mode", "mode %q%s", m, diag.OneOf([]string{string(ModeNone), string(ModePool), string(ModePerTenant)})))
+		}
+		if a := p.Advertisement; a != nil && a.Kind != "L2Advertisement" && a.Kind != "BGPAdvertisement" {
+			found.Add(diag.Errorf(at("advertisement"), "catalog/unknown-kind", "advertisement %q%s", a.Kind, diag.OneOf([]string{"L2Advertisement", "BGPAdvertisement"})))
+		}
+		ranges, bad := parseRanges(p.Addresses, func(i int) diag.Pos { return at("addresses", fmt.Sprint(i)) })
+		found.Add(bad...)
+		for i, r := range ranges {
+			all = append(all, owned{r, name, at("addresses", fmt.Sprint(i))})
+		}
+		reserved, bad := parseRanges(p.Reserved, func(i int) diag.Pos { return at("reserved", fmt.Sprint(i)) })
+		found.Add(bad...)
+		c.Pools[name] = ledger.Pool{Name: name, Ranges: ranges, Reserved: reserved, AvoidBuggyIPs: p.AvoidBuggyIPs}
+	}
+	// MetalLB refuses its whole configuration when two pools overlap (its internal/config), so this is never a matter of one pool.
+	slices.SortStableFunc(all, func(a, b owned) int { return a.First.Compare(b.First) })
+	for i := 1; i < len(all); i++ {
+		// The widest range before this one is what it can run into.
+		widest := slices.MaxFunc(all[:i], func(a, b owned) int { return a.Last.Compare(b.Last) })
+		if widest.Overlaps(all[i].Range) {
+			found.Add(diag.Errorf(all[i].at, "pool/overlap", "%s of address pool %q overlaps %s of %q", all[i].Range, all[i].pool, widest.Range, widest.pool).
+				Hintf("MetalLB refuses all pools when two overlap"))
+		}
+	}
+	return found
+}
+
+func parseRanges(texts []string, at func(i int) diag.Pos) ([]ledger.Range, diag.List) {
+	var out []ledger.Range
+	var found diag.List
+	for i, t := range texts {
+		r, err := ledger.ParseRange(t)
+		if err != nil {
+			found.Add(diag.Errorf(at(i), "pool/bad-range", "addresses %q, want first-last, a CIDR or one address", t))
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, found
+}
+
+func (c *Catalog) checkSubnetClaim() diag.List {
+	s := c.SubnetClaim
+	var found diag.List
+	if s.APIVersion == "" && s.Kind == "" {
+		return nil
+	}
+	if s.APIVersion == "" || s.Kind == "" {
+		found.Add(diag.Errorf(c.At("subnetClaim"), "catalog/missing-field", "subnetClaim, want apiVersion and kind"))
+	}
+	known := []string{"cidr", "gateway", "serverAddresses"}
+	for _, f := range Sorted(s.Fields) {
+		if !slices.Contains(known, f) {
+			found.Add(diag.Errorf(c.At("subnetClaim", "fields", f), "catalog/unknown-field", "unknown request field %q%s", f, diag.OneOf(known)))
+		}
+	}
+	return found
+}
+
+func (c *Catalog) checkOverlay(name string) diag.List {
+	var found diag.List
+	o := c.Overlays[name]
+	if o.Path == "" {
+		found.Add(diag.Errorf(c.At("overlays", name), "catalog/missing-field", "overlay %q has no path", name))
+	}
+	found.Add(c.checkPath(c.At("overlays", name, "path"), o.Path)...)
+	for i, t := range o.Tiers {
+		if _, ok := c.Tiers[t]; !ok {
+			found.Add(diag.Errorf(c.At("overlays", name, "tiers", fmt.Sprint(i)), "tier/unknown", "overlay %q is for tier %q, which is not under tiers%s", name, t, diag.OneOf(Sorted(c.Tiers))))
+		}
+	}
+	return found
+}

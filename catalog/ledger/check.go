@@ -1,0 +1,112 @@
+package ledger
+
+import (
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"copyhold.dev/copyhold/render/diag"
+)
+
+// Check finds what is wrong with a ledger as it stands. wanted are the clusters that are asked for, pools the address pools and the
+// subnets' pools by name.
+//
+// A doubled address is an error for both holders. What allocate would put right is an error too, with that way out: a cluster is
+// rendered from its record, and a record without its lock does not keep anybody else away.
+func (l *Ledger) Check(wanted []Wanted, pools map[string]Pool) diag.List {
+	var found diag.List
+	asked := map[string]Wanted{}
+	for _, w := range wanted {
+		asked[w.holder()] = w
+	}
+	owners := map[string]map[netip.Addr][]*Record{} // by sphere
+	for _, r := range l.AllRecords() {
+		if r.Released != "" {
+			continue
+		}
+		for _, h := range r.holdings() {
+			s := sphere(h.pool)
+			if owners[s] == nil {
+				owners[s] = map[netip.Addr][]*Record{}
+			}
+			owners[s][h.address] = append(owners[s][h.address], r)
+			found.Add(l.checkHolding(r, h, pools)...)
+		}
+		if _, ok := asked[r.Holder()]; !ok {
+			found.Add(diag.Errorf(r.At(), "ledger/gone", "the record speaks of %s, which nobody asks for", r.Holder()).
+				Hintf("copyhold allocate releases its addresses; or restore its request"))
+		}
+	}
+	for _, k := range l.AllLocks() {
+		found.Add(l.checkLock(k)...)
+	}
+	for _, s := range sortedKeys(owners) {
+		for a, records := range owners[s] {
+			if len(records) < 2 {
+				continue
+			}
+			var names []string
+			for _, r := range records {
+				names = append(names, r.Holder())
+			}
+			for _, r := range records {
+				found.Add(diag.Errorf(r.At("spec"), "ledger/duplicate", "address %s is on record for more than one cluster: %s", a, strings.Join(names, ", ")).
+					Hintf("the one that came later must give it up: see git log %s", path.Dir(l.LockFile("x", a))))
+			}
+		}
+	}
+	return found
+}
+
+// checkHolding compares an address on record with its lock and its pool.
+func (l *Ledger) checkHolding(r *Record, h holding, pools map[string]Pool) diag.List {
+	var found diag.List
+	at := r.At("spec", h.field)
+	switch k := l.Locks[h.pool][h.address]; {
+	case h.pool == "":
+		found.Add(diag.Errorf(at, "ledger/no-lock", "%s %s of %s is on record without its pool, so it has no lock", h.field, h.address, r.Holder()).
+			Hintf("run copyhold allocate: it writes both"))
+	case k == nil:
+		found.Add(diag.Errorf(at, "ledger/no-lock", "%s %s of %s has no lock: nothing keeps it from being given out again", h.field, h.address, r.Holder()).
+			Hintf("run copyhold allocate: it writes %s", l.LockFile(h.pool, h.address)))
+	case k.Holder != r.Holder():
+		found.Add(diag.Errorf(at, "ledger/disagree", "the record of %s has %s, but its lock names %s", r.Holder(), h.address, k.Holder).
+			Hintf("see git log %s: one of the two was edited by hand", l.LockFile(h.pool, h.address)))
+	case k.Released():
+		found.Add(diag.Errorf(at, "ledger/disagree", "the record of %s has %s, but its lock is released", r.Holder(), h.address).
+			Hintf("run copyhold allocate, which takes it again if it can"))
+	}
+	pool, ok := pools[h.pool]
+	switch {
+	case !ok && h.pool != "":
+		found.Add(diag.Warnf(at, "pool/unknown", "%s %s of %s is from %q, which is no longer offered", h.field, h.address, r.Holder(), h.pool))
+	case ok && pool.State(h.address) == Outside:
+		found.Add(diag.Warnf(at, "pool/outside", "%s %s of %s is not in %q%s", h.field, h.address, r.Holder(), h.pool, diag.OneOf(pool.Texts())))
+	case ok && pool.State(h.address) == Reserved:
+		found.Add(diag.Warnf(at, "pool/reserved", "%s %s of %s is reserved in %q", h.field, h.address, r.Holder(), h.pool))
+	}
+	return found
+}
+
+// checkLock finds a lock that no record stands behind, and an address that has a file in two pools.
+func (l *Ledger) checkLock(k *Lock) diag.List {
+	var found diag.List
+	if k.Released() {
+		return nil
+	}
+	r := l.Records[k.Holder]
+	behind := r != nil && r.Released == "" && slices.ContainsFunc(r.holdings(), func(h holding) bool { return h.pool == k.Pool && h.address == k.Address })
+	if !behind {
+		found.Add(diag.Errorf(k.At("spec", "holder"), "ledger/no-record", "%s is held by %s, whose record does not have it", k.Address, k.Holder).
+			Hintf("run copyhold allocate: it completes a run that was cut off; if the cluster is gone, copyhold release %s", k.Holder))
+	}
+	for _, other := range sortedKeys(l.Locks) {
+		o := l.Locks[other][k.Address]
+		if other != k.Pool && sphere(other) == sphere(k.Pool) && o != nil && !o.Released() {
+			found.Add(diag.Errorf(k.At("spec", "address"), "ledger/duplicate", "%s is held in %q and in %q", k.Address, k.Pool, other).
+				Hintf("an address belongs to one pool: release one of the two"))
+		}
+	}
+	return found
+}

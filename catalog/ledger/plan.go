@@ -1,0 +1,360 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"copyhold.dev/copyhold/render/diag"
+)
+
+// Claim is a cluster's wish for an address.
+type Claim struct {
+	Field string     // address or serverAddress
+	Pool  string     // pool to take it from
+	Pin   netip.Addr // the one address wished for; invalid when any will do
+	At    diag.Pos   // where it is asked for
+}
+
+// Wanted is what a cluster that is asked for needs of the ledger.
+type Wanted struct {
+	Namespace, Name string
+	Claims          []Claim
+	Class           string         // namespace/name of its ClusterClass
+	Defaults        map[string]any // the class's variable defaults today
+	At              diag.Pos
+}
+
+func (w Wanted) holder() string { return w.Namespace + "/" + w.Name }
+
+// Planning is the input of Plan. Today is handed in: the ledger knows no clock.
+type Planning struct {
+	Wanted     []Wanted
+	Pools      map[string]Pool
+	Namespaces []string // whose requests are all in Wanted: a cluster recorded there and not wanted is gone
+	Today      Date
+	Until      Date // the first day on which an address released today may go to somebody else
+	Move       bool // let a pin move a cluster from the address it has
+}
+
+// Write is a file to write, in the order of the plan.
+type Write struct {
+	File string
+	Data []byte
+}
+
+// Plan is what has to change in a ledger. An empty plan changes nothing.
+type Plan struct {
+	Writes []Write
+	Words  []string // what is done, a line each
+}
+
+// Plan works out what the ledger needs so that every wanted cluster has its addresses and recorded defaults, and every cluster
+// that is gone has given its addresses back. It is the same for the same input. With an error in the list nothing is to be written.
+//
+// Locks come before the record that rests on them: whoever is cut off between the two leaves a lock that the next plan finds and
+// builds on. The ledger itself is not changed.
+func (l *Ledger) Plan(in Planning) (Plan, diag.List) {
+	p := &planner{ledger: l, in: in, used: l.inUse(in), byHolder: map[string][]*Lock{}, locks: map[string]*Lock{}}
+	for _, k := range l.AllLocks() {
+		p.byHolder[k.Holder] = append(p.byHolder[k.Holder], k)
+	}
+	wanted := slices.SortedFunc(slices.Values(in.Wanted), func(a, b Wanted) int { return strings.Compare(a.holder(), b.holder()) })
+	here := map[string]bool{}
+	for _, w := range wanted {
+		here[w.holder()] = true
+	}
+	for _, r := range l.AllRecords() {
+		if !here[r.Holder()] && r.Released == "" && slices.Contains(in.Namespaces, r.Namespace) {
+			p.release(r)
+		}
+	}
+	for _, w := range wanted {
+		p.serve(w)
+	}
+	return p.plan()
+}
+
+type planner struct {
+	ledger   *Ledger
+	in       Planning
+	used     map[string]map[netip.Addr]string // who has an address, by sphere
+	byHolder map[string][]*Lock               // in order of pool and address
+	locks    map[string]*Lock                 // to write, by file
+	records  []*Record                        // to write
+	words    []string
+	found    diag.List
+}
+
+// inUse are the addresses that must not be picked, and who has them: held or in quarantine, in a record, or pinned by a request.
+func (l *Ledger) inUse(in Planning) map[string]map[netip.Addr]string {
+	used := map[string]map[netip.Addr]string{}
+	add := func(pool string, a netip.Addr, holder string) {
+		if used[sphere(pool)] == nil {
+			used[sphere(pool)] = map[netip.Addr]string{}
+		}
+		used[sphere(pool)][a] = holder
+	}
+	for _, w := range in.Wanted {
+		for _, c := range w.Claims {
+			if c.Pin.IsValid() {
+				add(c.Pool, c.Pin, w.holder())
+			}
+		}
+	}
+	for _, k := range l.AllLocks() {
+		if !k.Released() || in.Today.Before(k.Until) {
+			add(k.Pool, k.Address, k.Holder)
+		}
+	}
+	for _, r := range l.AllRecords() {
+		if r.Released != "" {
+			continue
+		}
+		for _, h := range r.holdings() { // a record outweighs a lock: clusters are rendered from it
+			add(h.pool, h.address, r.Holder())
+		}
+	}
+	return used
+}
+
+type holding struct {
+	field, pool string
+	address     netip.Addr
+}
+
+// holdings are the addresses a record names.
+func (r *Record) holdings() []holding {
+	var out []holding
+	for _, h := range []struct{ field, pool, address string }{{"address", r.AddressPool, r.Address}, {"serverAddress", r.ServerPool, r.ServerAddress}} {
+		if a, err := netip.ParseAddr(h.address); err == nil {
+			out = append(out, holding{h.field, h.pool, a})
+		}
+	}
+	return out
+}
+
+// release gives back what a cluster that is gone has.
+func (p *planner) release(r *Record) {
+	gone := *r
+	gone.Released = p.in.Today
+	p.records = append(p.records, &gone)
+	for _, h := range r.holdings() {
+		k := p.ledger.Locks[h.pool][h.address]
+		if k == nil || k.Holder != r.Holder() || k.Released() {
+			continue
+		}
+		p.lock(&Lock{Pool: k.Pool, Address: k.Address, Holder: k.Holder, Until: p.in.Until})
+		p.say("%s releases %s of %s until %s: its request is gone", r.Holder(), h.address, h.pool, p.in.Until)
+	}
+}
+
+func (p *planner) lock(k *Lock) { p.locks[p.ledger.LockFile(k.Pool, k.Address)] = k }
+
+func (p *planner) say(format string, args ...any) {
+	p.words = append(p.words, fmt.Sprintf(format, args...))
+}
+
+// serve gives one cluster what it wants.
+func (p *planner) serve(w Wanted) {
+	old := p.ledger.Records[w.holder()]
+	r := &Record{Namespace: w.Namespace, Name: w.Name}
+	if old != nil && old.Released == "" {
+		r.RecordSpec = old.RecordSpec
+	}
+	for _, c := range w.Claims {
+		has := netip.Addr{}
+		pool := ""
+		for _, h := range r.holdings() {
+			if h.field == c.Field {
+				has, pool = h.address, h.pool
+			}
+		}
+		a, from, ok := p.address(w, c, has, pool)
+		if !ok {
+			continue
+		}
+		if c.Field == "address" {
+			r.Address, r.AddressPool = a.String(), from
+		} else {
+			r.ServerAddress, r.ServerPool = a.String(), from
+		}
+	}
+	p.defaults(r, w, old)
+	if old == nil || !same(old.RecordSpec, r.RecordSpec) {
+		p.records = append(p.records, r)
+	}
+}
+
+// address finds the address a claim is to have, and takes its lock where that is not done.
+func (p *planner) address(w Wanted, c Claim, has netip.Addr, pool string) (netip.Addr, string, bool) {
+	if pool == "" { // a record that an older hand wrote without it
+		pool = c.Pool
+	}
+	switch {
+	case has.IsValid() && (!c.Pin.IsValid() || c.Pin == has):
+		return has, pool, p.keep(w, c, has, pool)
+	case has.IsValid() && !p.in.Move:
+		p.found.Add(diag.Errorf(c.At, "ledger/address-differs", "%s %s, but the ledger has %s for %s", c.Field, c.Pin, has, w.holder()).
+			Hintf("write %s, or remove the field; --move takes the new one, and breaks kubeconfigs and certificates", has))
+		return has, pool, false
+	case c.Pin.IsValid():
+		if !p.pin(w, c) {
+			return has, pool, false
+		}
+		if has.IsValid() {
+			p.lock(&Lock{Pool: pool, Address: has, Holder: w.holder(), Until: p.in.Until})
+			p.say("%s MOVES from %s to %s: kubeconfigs and certificates with the old address break", w.holder(), has, c.Pin)
+		}
+		return c.Pin, c.Pool, true
+	}
+	for _, k := range p.byHolder[w.holder()] { // taken before, by a run that was cut off, or by this cluster when it was here before
+		if k.Pool == c.Pool && (!k.Released() || p.in.Today.Before(k.Until)) && p.used[sphere(k.Pool)][k.Address] == w.holder() {
+			return k.Address, c.Pool, p.keep(w, c, k.Address, c.Pool)
+		}
+	}
+	a, ok := p.in.Pools[c.Pool].Pick(w.holder(), p.used[sphere(c.Pool)])
+	if !ok {
+		p.found.Add(p.exhausted(w, c))
+		return a, "", false
+	}
+	p.take(w, c, a)
+	return a, c.Pool, true
+}
+
+func (p *planner) take(w Wanted, c Claim, a netip.Addr) {
+	if p.used[sphere(c.Pool)] == nil {
+		p.used[sphere(c.Pool)] = map[netip.Addr]string{}
+	}
+	p.used[sphere(c.Pool)][a] = w.holder()
+	p.lock(&Lock{Pool: c.Pool, Address: a, Holder: w.holder()})
+	p.say("%s takes %s of %s", w.holder(), a, c.Pool)
+}
+
+// keep makes sure that the lock of an address a cluster has is the cluster's.
+func (p *planner) keep(w Wanted, c Claim, a netip.Addr, pool string) bool {
+	k := p.ledger.Locks[pool][a]
+	switch {
+	case k != nil && k.Holder == w.holder() && !k.Released():
+		return true
+	case k == nil && p.used[sphere(pool)][a] != w.holder():
+		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, a, w.holder(), p.used[sphere(pool)][a]).
+			Hintf("one of the two came second and must get another address"))
+		return false
+	case k == nil:
+		p.lock(&Lock{Pool: pool, Address: a, Holder: w.holder()})
+		p.say("%s has %s of %s on record: its lock is written", w.holder(), a, pool)
+		return true
+	case k.Holder == w.holder(), !p.in.Today.Before(k.Until):
+		p.lock(&Lock{Pool: pool, Address: a, Holder: w.holder()})
+		p.say("%s takes %s of %s again", w.holder(), a, pool)
+		return true
+	}
+	p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, a, w.holder(), k.Holder).
+		Hintf("one of the two came second and must get another address: see git log %s", p.ledger.LockFile(pool, a)))
+	return false
+}
+
+// pin takes the one address a request asks for.
+func (p *planner) pin(w Wanted, c Claim) bool {
+	pool := p.in.Pools[c.Pool]
+	k := p.ledger.Locks[c.Pool][c.Pin]
+	switch state := pool.State(c.Pin); {
+	case state == Outside:
+		p.found.Add(diag.Errorf(c.At, "pool/outside", "%s %s of %s is not in %q%s", c.Field, c.Pin, w.holder(), c.Pool, diag.OneOf(pool.Texts())))
+		return false
+	case state == Reserved:
+		p.found.Add(diag.Errorf(c.At, "pool/reserved", "%s %s of %s is reserved in %q", c.Field, c.Pin, w.holder(), c.Pool))
+		return false
+	case k != nil && k.Holder != w.holder() && !k.Released():
+		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, c.Pin, w.holder(), k.Holder).
+			Hintf("choose another, or remove the field and run copyhold allocate"))
+		return false
+	case k != nil && k.Holder != w.holder() && p.in.Today.Before(k.Until):
+		p.found.Add(diag.Errorf(c.At, "ledger/quarantine", "%s %s of %s was released by %s and is in quarantine until %s", c.Field, c.Pin, w.holder(), k.Holder, k.Until).
+			Hintf("choose another, or remove the field and run copyhold allocate"))
+		return false
+	}
+	if k == nil || k.Holder != w.holder() || k.Released() {
+		p.take(w, c, c.Pin)
+	}
+	return true
+}
+
+func (p *planner) exhausted(w Wanted, c Claim) diag.Finding {
+	pool := p.in.Pools[c.Pool]
+	held, quarantined := 0, 0
+	for _, k := range p.ledger.Locks[c.Pool] {
+		switch {
+		case !k.Released():
+			held++
+		case p.in.Today.Before(k.Until):
+			quarantined++
+		}
+	}
+	return diag.Errorf(c.At, "ledger/exhausted", "no address of %q is free for %s: %s in all, %d held, %d in quarantine", c.Pool, w.holder(), pool.Size(), held, quarantined).
+		Hintf("widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools")
+}
+
+// defaults records what the class's variables default to, for a cluster that has no record of it yet. What is recorded stays.
+func (p *planner) defaults(r *Record, w Wanted, old *Record) {
+	if w.Class == "" {
+		return
+	}
+	if r.Class != w.Class {
+		if old != nil && r.Class != "" {
+			p.say("%s moves from class %s to %s: its defaults are recorded anew", w.holder(), r.Class, w.Class)
+		}
+		r.Class, r.Defaults = w.Class, maps.Clone(w.Defaults)
+		return
+	}
+	defaults := map[string]any{}
+	for _, place := range slices.Sorted(maps.Keys(w.Defaults)) {
+		value, ok := r.Defaults[place]
+		if !ok {
+			value = w.Defaults[place]
+			p.say("%s records %s: %v, new in class %s", w.holder(), place, value, w.Class)
+		}
+		defaults[place] = value
+	}
+	for _, place := range slices.Sorted(maps.Keys(r.Defaults)) {
+		if _, ok := w.Defaults[place]; !ok {
+			p.say("%s drops %s, which class %s no longer has", w.holder(), place, w.Class)
+		}
+	}
+	r.Defaults = defaults
+}
+
+// same reports whether two record bodies are written the same way.
+func same(a, b RecordSpec) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+func (p *planner) plan() (Plan, diag.List) {
+	if p.found.Failed() {
+		return Plan{}, p.found
+	}
+	out := Plan{Words: p.words}
+	for _, file := range slices.Sorted(maps.Keys(p.locks)) {
+		data, err := FormatLock(p.locks[file])
+		if err != nil {
+			panic(err) // strings only
+		}
+		out.Writes = append(out.Writes, Write{file, data})
+	}
+	for _, r := range p.records {
+		data, err := FormatRecord(r)
+		if err != nil {
+			panic(err) // read from YAML or JSON
+		}
+		out.Writes = append(out.Writes, Write{path.Clean(p.ledger.RecordFile(r.Holder())), data})
+	}
+	return out, p.found
+}

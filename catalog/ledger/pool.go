@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/big"
+	"net/netip"
+	"slices"
+)
+
+// Pool is a set of addresses to give out. Ranges do not overlap; an address in Reserved is in the pool but never given out.
+type Pool struct {
+	Name          string
+	Ranges        []Range
+	Reserved      []Range
+	AvoidBuggyIPs bool // never give out IPv4 addresses that end in .0 or .255, as MetalLB's field of that name
+}
+
+// State says whether an address may be given out.
+type State string
+
+// The states of an address in a pool. The zero value means that it may be given out, as far as the pool is concerned.
+const (
+	Outside  State = "outside"
+	Reserved State = "reserved"
+)
+
+// State is the state of an address in the pool.
+func (p Pool) State(a netip.Addr) State {
+	in := func(ranges []Range) bool {
+		return slices.ContainsFunc(ranges, func(r Range) bool { return r.Contains(a) })
+	}
+	switch {
+	case !in(p.Ranges):
+		return Outside
+	case in(p.Reserved) || p.buggy(a):
+		return Reserved
+	}
+	return ""
+}
+
+func (p Pool) buggy(a netip.Addr) bool {
+	if !p.AvoidBuggyIPs || !a.Is4() {
+		return false
+	}
+	last := a.As4()[3]
+	return last == 0 || last == 255
+}
+
+// Texts are the pool's ranges, written out.
+func (p Pool) Texts() []string {
+	var out []string
+	for _, r := range p.Ranges {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+// Size is the number of addresses in the pool, reserved ones included.
+func (p Pool) Size() *big.Int {
+	n := new(big.Int)
+	for _, r := range p.Ranges {
+		n.Add(n, r.size())
+	}
+	return n
+}
+
+func (r Range) size() *big.Int {
+	n := new(big.Int).Sub(number(r.Last), number(r.First))
+	return n.Add(n, big.NewInt(1))
+}
+
+func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+
+// at is the address n places into the pool, which must be large enough.
+func (p Pool) at(n *big.Int) netip.Addr {
+	left := new(big.Int).Set(n)
+	for _, r := range p.Ranges {
+		if size := r.size(); left.Cmp(size) >= 0 {
+			left.Sub(left, size)
+			continue
+		}
+		b := left.Add(left, number(r.First)).FillBytes(make([]byte, len(r.First.AsSlice())))
+		a, _ := netip.AddrFromSlice(b)
+		return a
+	}
+	panic("ledger: place beyond the end of a pool")
+}
+
+// probes is how many places are tried by hash before the pool is searched. At a pool three quarters full, one allocation in fifty
+// million goes on to search.
+const probes = 64
+
+// Pick chooses a free address for a holder: by hash of its name, so that the choice depends on nothing else as long as the address
+// is free, and two branches that add different clusters rarely meet. used says who has an address. It is not ok when none is free.
+func (p Pool) Pick(holder string, used map[netip.Addr]string) (a netip.Addr, ok bool) {
+	size := p.Size()
+	if size.Sign() == 0 {
+		return netip.Addr{}, false
+	}
+	for i := range uint32(probes) {
+		if a = p.at(place(holder, i, size)); p.State(a) == "" && used[a] == "" {
+			return a, true
+		}
+	}
+	return p.search(p.at(place(holder, 0, size)), used)
+}
+
+// place is where in a pool of that size the holder's i-th choice lies.
+func place(holder string, i uint32, size *big.Int) *big.Int {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(holder+"\x00"), i))
+	n := new(big.Int).SetBytes(sum[:])
+	return n.Mod(n, size)
+}
+
+// search walks through the pool from an address on, round to where it began, in strides over what is taken:
+//
+//	pool     [.........start.................]   [..........]
+//	walked             1------------------->     2--------->
+//	         3-------->
+func (p Pool) search(start netip.Addr, used map[netip.Addr]string) (netip.Addr, bool) {
+	blocked := slices.Clone(p.Reserved)
+	for a := range used {
+		blocked = append(blocked, Range{a, a})
+	}
+	slices.SortFunc(blocked, func(a, b Range) int { return a.First.Compare(b.First) })
+	var walk, before []Range
+	for _, r := range p.Ranges {
+		switch {
+		case !r.Contains(start) && len(walk) == 0:
+			before = append(before, r)
+		case r.Contains(start):
+			walk = append(walk, Range{start, r.Last})
+			if start != r.First {
+				before = append(before, Range{r.First, start.Prev()})
+			}
+		default:
+			walk = append(walk, r)
+		}
+	}
+	for _, r := range append(walk, before...) {
+		if a, ok := p.firstFree(r, blocked); ok {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// firstFree is the lowest address of a range that no blocked range has. The blocked ranges are sorted by their first address.
+func (p Pool) firstFree(r Range, blocked []Range) (netip.Addr, bool) {
+	a := r.First
+	for i := 0; a.IsValid() && r.Contains(a); {
+		switch {
+		case i < len(blocked) && blocked[i].Last.Less(a):
+			i++
+		case i < len(blocked) && blocked[i].Contains(a):
+			a = blocked[i].Last.Next()
+		case p.buggy(a):
+			a = a.Next()
+		default:
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}

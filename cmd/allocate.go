@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render"
+)
+
+type allocation struct {
+	dryRun bool
+	move   bool
+	today  string
+}
+
+func (a *app) allocateCommand() *cobra.Command {
+	var o allocation
+	c := &cobra.Command{
+		Use:   "allocate [PATH...]",
+		Short: "give clusters their addresses and record what they are admitted with",
+		Long: `allocate writes the ledger: an address for each cluster that has none, the defaults of its class, and the release of what clusters
+had whose requests are gone. PATH is the root or tenants' folders; without PATH it is the working folder.
+
+Commit what it writes together with the request: the commit is the lock. Running it again changes nothing. After a merge conflict
+in the ledger, keep the side that is merged already and run it again.`,
+		Example: `  copyhold allocate
+  copyhold allocate tenants/photon-prod --dry-run`,
+		RunE: func(_ *cobra.Command, args []string) error { return a.allocate(args, o) },
+	}
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
+	c.Flags().BoolVar(&o.move, "move", false, "let a pinned address take a cluster away from the one it has; breaks kubeconfigs and certificates")
+	c.Flags().StringVar(&o.today, "today", "", "the day to reckon quarantine by, as 2026-12-01 (default: today, UTC)")
+	return c
+}
+
+func (a *app) allocate(args []string, o allocation) error {
+	today, err := day(o.today)
+	if err != nil {
+		return err
+	}
+	t, paths, err := a.repository(args)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	in, found, err := render.Load(t, paths...)
+	if err != nil {
+		return err
+	}
+	if in == nil || in.Catalog == nil || found.Failed() {
+		return a.print(found)
+	}
+	unlock := func() {}
+	if !o.dryRun {
+		if unlock, err = lockLedger(t.dir, in.Folders.Ledger); err != nil {
+			return err
+		}
+	}
+	defer unlock()
+	want, more, err := render.Want(t, in)
+	found.Add(more...)
+	if err != nil {
+		return err
+	}
+	l, more, err := ledger.Load(t, in.Folders.Ledger)
+	found.Add(more...)
+	if err != nil {
+		return err
+	}
+	if err := a.print(found); err != nil { // a request left out would look gone, a lock left out would look free
+		return err
+	}
+	plan, found := l.Plan(ledger.Planning{
+		Wanted: want.Clusters, Pools: want.Pools, Namespaces: want.Namespaces,
+		Today: date(today), Until: date(today.AddDate(0, 0, in.Catalog.Quarantine())), Move: o.move,
+	})
+	if err := a.print(found); err != nil {
+		return err
+	}
+	if !o.dryRun {
+		if err := carryOut(t.dir, in.Folders.Ledger, plan.Writes); err != nil {
+			return err
+		}
+	}
+	return a.tell(plan, o.dryRun)
+}
+
+// tell says what a plan did.
+func (a *app) tell(plan ledger.Plan, dryRun bool) error {
+	for _, w := range plan.Words {
+		a.say("%s", w)
+	}
+	switch n := len(plan.Writes); {
+	case n == 0:
+		a.say("nothing to do")
+	case dryRun:
+		a.say("%s would be written", count(n, "file"))
+	default:
+		a.say("wrote %s: commit them with the requests", count(n, "file"))
+	}
+	return nil
+}
+
+// day is the day named, or today. UTC, so that two people on one branch reckon alike.
+func day(text string) (time.Time, error) {
+	if text == "" {
+		return time.Now().UTC(), nil
+	}
+	d, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return d, usageError{fmt.Errorf("day %q, want one as 2026-12-01", text), ""}
+	}
+	return d, nil
+}
+
+func date(t time.Time) ledger.Date { return ledger.Date(t.Format(time.DateOnly)) }

@@ -1,0 +1,73 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/diag"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [PATH...]",
+		Short: "say everything that is wrong with a tenants repository or a part of it",
+		Long: `check reads and renders what PATH names and prints all findings, with file, line and column. It writes nothing.
+
+PATH is what render takes. The exit code is 1 when a finding is an error; warnings leave it 0.`,
+		Example: `  copyhold check
+  copyhold check tenants/photon-prod`,
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args) },
+	}
+}
+
+func (a *app) check(args []string) error {
+	t, paths, err := a.repository(args)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	in, _, found, err := render.Render(t, paths...)
+	if err != nil {
+		return err
+	}
+	if in != nil && in.Platform && !found.Failed() { // the ledger is judged as a whole, when all that stands in it is right
+		more, err := render.CheckLedger(t, in)
+		if err != nil {
+			return err
+		}
+		found.Add(more...)
+	}
+	failed := a.print(found)
+	errs, warnings := 0, 0
+	for _, f := range found.Sorted() {
+		if f.Severity == diag.Error {
+			errs++
+		} else {
+			warnings++
+		}
+	}
+	read := ""
+	if in != nil {
+		clusters, subnets := 0, 0
+		for _, tenant := range in.Tenants {
+			clusters += len(tenant.Clusters)
+			subnets += len(tenant.Subnets)
+		}
+		read = fmt.Sprintf("%s and %s of %s: ", count(clusters, "cluster"), count(subnets, "subnet"), count(len(in.Tenants), "tenant"))
+	}
+	a.say("%s%s, %s", read, count(errs, "error"), count(warnings, "warning"))
+	return failed
+}
+
+// count is "no errors", "1 error", "2 errors".
+func count(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,89 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"copyhold.dev/copyhold/catalog/builtin"
+	"copyhold.dev/copyhold/render/diag"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "make a tenants repository with the built-in catalog",
+		Long: `init writes a tenants repository into DIR, or into the working folder: the built-in catalog, which mirrors the documented kMetal
+tiers, and empty folders for requests and ledger. The catalog is yours from then on: copyhold reads the files, never its own copy.
+
+No file is overwritten: when one is there already, nothing is written at all.`,
+		Example: `  copyhold init
+  copyhold init tenants-repository`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("%d arguments, want at most one: the folder", len(args)), c.CommandPath() + " --help"}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			return a.init(dir)
+		},
+	}
+}
+
+func (a *app) init(dir string) error {
+	files := builtin.Repository()
+	var names []string
+	var found diag.List
+	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		names = append(names, name)
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); !errors.Is(err, fs.ErrNotExist) {
+			found.Add(diag.Errorf(diag.Pos{File: filepath.ToSlash(filepath.Join(dir, name))}, "init/exists", "the file is there already, nothing is written"))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.print(found); err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if err := writeNew(filepath.Join(dir, filepath.FromSlash(name)), data); err != nil {
+			return err
+		}
+	}
+	a.say("wrote a tenants repository of %d files to %s", len(names), dir)
+	a.say("next: look through %s, then copyhold new cluster NAMESPACE/NAME", filepath.Join(dir, "catalog", "catalog.yaml"))
+	return nil
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}

@@ -1,0 +1,153 @@
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/semver"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/request"
+)
+
+type newCluster struct {
+	Namespace, Name, Tier, Version, Subnet, Address string
+}
+
+func (a *app) newCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "new",
+		Short: "write a new request",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var n newCluster
+	cluster := &cobra.Command{
+		Use:   "cluster NAMESPACE/NAME",
+		Short: "write a request for a cluster",
+		Long: `cluster writes tenants/NAMESPACE/NAME.yaml, a request that renders as it stands once its subnet and address are known.
+
+The tier is the only one on offer unless --tier says otherwise, the version the newest on offer, the subnet the only one the
+tenant has asked for.`,
+		Example: `  copyhold new cluster photon-prod/solar --tier kubeadm --subnet production`,
+		Args:    exactly(1, "one: NAMESPACE/NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var ok bool
+			if n.Namespace, n.Name, ok = strings.Cut(args[0], "/"); !ok || n.Namespace == "" || n.Name == "" || strings.Contains(n.Name, "/") {
+				return usageError{fmt.Errorf("%q, want NAMESPACE/NAME", args[0]), c.CommandPath() + " photon-prod/solar"}
+			}
+			return a.newCluster(n)
+		},
+	}
+	cluster.Flags().StringVar(&n.Tier, "tier", "", "tier of the cluster")
+	cluster.Flags().StringVar(&n.Version, "version", "", "Kubernetes version, as in v1.34.1")
+	cluster.Flags().StringVar(&n.Subnet, "subnet", "", "name of the tenant's subnet")
+	cluster.Flags().StringVar(&n.Address, "address", "", "address of the control plane")
+	c.AddCommand(cluster)
+	return c
+}
+
+func (a *app) newCluster(n newCluster) error {
+	t, _, err := a.repository(nil)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	in, found, err := render.Load(t, ".")
+	if err != nil {
+		return err
+	}
+	if in == nil || in.Catalog == nil {
+		return a.print(found)
+	}
+	if err := n.fill(in); err != nil {
+		return err
+	}
+	file := path.Join(in.Folders.Tenants, n.Namespace, n.Name+".yaml")
+	var b bytes.Buffer
+	if err := clusterTemplate.Execute(&b, n); err != nil {
+		return err
+	}
+	r, bad := request.Parse(file, b.Bytes())
+	if err := a.print(bad); err != nil || len(r.Clusters) != 1 {
+		return err
+	}
+	for _, tenant := range in.Tenants {
+		for _, c := range tenant.Clusters {
+			if c.String() == r.Clusters[0].String() {
+				return a.print(diag.List{diag.Errorf(c.At("metadata", "name"), "request/duplicate", "cluster %q is asked for here already", c)})
+			}
+		}
+	}
+	if err := writeNew(filepath.Join(t.dir, filepath.FromSlash(file)), b.Bytes()); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return a.print(diag.List{diag.Errorf(diag.Pos{File: file}, "request/exists", "the file is there already, nothing is written")})
+		}
+		return fmt.Errorf("writing the request: %w", err)
+	}
+	a.say("wrote %s", file)
+	a.say("next: copyhold check %s", path.Dir(file))
+	return nil
+}
+
+// fill chooses what was left open. What cannot be chosen for the tenant is left for the check to ask for.
+func (n *newCluster) fill(in *render.Input) error {
+	var on []string
+	for _, name := range catalog.Sorted(in.Catalog.Tiers) {
+		if in.Catalog.Tiers[name].On() {
+			on = append(on, name)
+		}
+	}
+	switch {
+	case n.Tier != "" && !slices.Contains(on, n.Tier):
+		return usageError{fmt.Errorf("tier %q%s", n.Tier, diag.OneOf(on)), "copyhold catalog show"}
+	case n.Tier == "" && len(on) == 1:
+		n.Tier = on[0]
+	case n.Tier == "":
+		return usageError{fmt.Errorf("there is more than one tier: %s", strings.Join(on, ", ")), "choose one with --tier"}
+	}
+	versions := slices.Clone(in.Catalog.Versions)
+	semver.Sort(versions)
+	switch {
+	case n.Version == "":
+		n.Version = versions[len(versions)-1]
+	case !slices.Contains(versions, n.Version):
+		return usageError{fmt.Errorf("version %q%s", n.Version, diag.OneOf(versions)), "copyhold catalog show"}
+	}
+	for _, t := range in.Tenants {
+		if t.Namespace == n.Namespace && n.Subnet == "" && len(t.Subnets) == 1 {
+			n.Subnet = t.Subnets[0].Name
+		}
+	}
+	return nil
+}
+
+var clusterTemplate = template.Must(template.New("").Parse(`apiVersion: copyhold.dev/v1alpha1
+kind: ClusterRequest
+metadata:
+  name: {{.Name}}
+spec:
+  tier: {{.Tier}}
+  version: {{.Version}}
+{{- if .Subnet}}
+  subnet: {{.Subnet}}
+{{- else}}
+  # subnet: name of the subnet the workers stand in
+{{- end}}
+{{- if .Address}}
+  address: {{printf "%q" .Address}}
+{{- end}}
+  workers:
+    md-0:
+      replicas: 1
+`))

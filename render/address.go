@@ -1,0 +1,107 @@
+package render
+
+import (
+	"net/netip"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render/diag"
+)
+
+// setAddresses fills in the control-plane address and the server address: from the ledger's record, or else from the request's
+// pin. An address that neither has is a finding; none is ever made up here.
+func (d *draft) setAddresses() {
+	d.refuseUnledgered()
+	r := d.request
+	if d.takesAddress() {
+		recorded := ""
+		if d.record != nil {
+			recorded = d.record.Address
+		}
+		d.address = d.pick("address", recorded, r.Spec.Address)
+		if d.address == "" {
+			d.found.Add(diag.Errorf(r.At("metadata", "name"), "ledger/no-address", "cluster %q has no address in the ledger", r).
+				Hintf("copyhold allocate gives it one of address pool %q", d.tier.AddressPool))
+		}
+		d.feed("address", d.address, d.origin("address")...)
+	} else if r.Spec.Address != "" {
+		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: tier %q has no address pool, or the service type is not LoadBalancer", r.Spec.Tier))
+	}
+	recorded := ""
+	if d.record != nil {
+		recorded = d.record.ServerAddress
+	}
+	if a := d.pick("serverAddress", recorded, r.Spec.ServerAddress); a != "" {
+		d.feed("serverAddress", a, d.origin("serverAddress")...)
+	}
+}
+
+// takesAddress reports whether the control plane is reached by an address of the tier's pool.
+func (d *draft) takesAddress() bool {
+	if d.tier.AddressPool == "" {
+		return false
+	}
+	serviceType, set := d.value("serviceType").(string)
+	return !set || serviceType == "LoadBalancer"
+}
+
+// pick chooses between what the ledger says and what the request pins; they must not disagree, since a moved address breaks
+// every kubeconfig and certificate made with the old one.
+func (d *draft) pick(field, recorded, pinned string) string {
+	if recorded != "" && pinned != "" && recorded != pinned {
+		d.found.Add(diag.Errorf(d.request.At("spec", field), "ledger/address-differs", "%s %s, but the ledger has %s for %s", field, pinned, recorded, d.request).
+			Hintf("write %s, or remove the field: a changed address breaks kubeconfigs and certificates", recorded))
+		return recorded
+	}
+	if recorded != "" {
+		return recorded
+	}
+	return pinned
+}
+
+func (d *draft) origin(field string) []string {
+	if d.request.Has("spec", field) {
+		return []string{"spec", field}
+	}
+	return []string{"metadata", "name"}
+}
+
+// refuseUnledgered refuses an address that is written as a plain variable, past the field that the ledger watches.
+func (d *draft) refuseUnledgered() {
+	for _, field := range []string{"address", "serverAddress"} {
+		path := d.source.Variable(field)
+		if path == nil || lookup(d.variables, path) == nil {
+			continue
+		}
+		at := append([]string{"spec", "variables"}, path...)
+		d.found.Add(diag.Errorf(d.request.At(at...), "request/unledgered-address", "an address must not be set through variables").
+			Hintf("write it as spec.%s: addresses are kept in the ledger", field))
+		parent := d.variables
+		if len(path) > 1 {
+			parent = lookup(d.variables, path[:len(path)-1]).(map[string]any)
+		}
+		delete(parent, path[len(path)-1])
+	}
+}
+
+// inPool finds an address outside its address pool, or reserved in it. Both are allowed to a cluster that has it in the ledger:
+// a pool that shrinks must not take an address away from who runs there.
+func (d *draft) inPool(c *catalog.Catalog) {
+	if d.address == "" {
+		return
+	}
+	pool := c.Pools[d.tier.AddressPool]
+	a, err := netip.ParseAddr(d.address)
+	state := pool.State(a)
+	if err != nil || state == "" {
+		return
+	}
+	finding := diag.Errorf
+	if d.record != nil {
+		finding = diag.Warnf
+	}
+	d.found.Add(finding(d.request.At(d.origin("address")...), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, map[ledger.State]string{
+		ledger.Outside:  "not in address pool \"" + pool.Name + "\"" + diag.OneOf(pool.Texts()),
+		ledger.Reserved: "reserved in address pool \"" + pool.Name + "\"",
+	}[state]))
+}

@@ -1,0 +1,333 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// builder holds what is worked out once for many clusters.
+type builder struct {
+	in       *Input
+	tree     fs.FS
+	found    diag.List
+	err      error
+	sources  map[string]classSource
+	classes  map[topology.Key]*topology.Class // nil when it cannot be used
+	tiers    map[string]*topology.Class       // by tier, with the tier's defaults; nil when it cannot be used
+	dressed  map[dressKey]*dressing
+	overlays map[string]loadedOverlay
+}
+
+func newBuilder(tree fs.FS, in *Input) *builder {
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[topology.Key]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]loadedOverlay{}}
+}
+
+// Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
+// of a fleet must never be taken for the whole.
+func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
+	b := newBuilder(tree, in)
+	var objects []*manifest.Object
+	var held []holding
+	for _, t := range in.Tenants {
+		made, has := b.tenant(t)
+		objects = append(objects, made...)
+		held = append(held, has...)
+	}
+	b.found.Add(doubled(b.in, held)...)
+	if in.Platform {
+		objects = append(objects, addressManifests(in.Catalog, held)...)
+		objects = append(objects, b.classObjects()...)
+	}
+	if b.err != nil || b.found.Failed() {
+		return manifest.Set{}, b.found, b.err
+	}
+	if err := complete(in, objects); err != nil {
+		return manifest.Set{}, b.found, err
+	}
+	s, err := manifest.New(objects...)
+	if err != nil {
+		b.found.Add(diag.Errorf(diag.Pos{File: in.Folders.Catalog}, "render/duplicate", "%v", err))
+	}
+	return s, b.found, nil
+}
+
+// complete is the last guard against a cluster that is dropped without a word: whoever applies what is left prunes it.
+func complete(in *Input, objects []*manifest.Object) error {
+	rendered := map[string]bool{}
+	for _, o := range objects {
+		if o.GetKind() == "Cluster" {
+			rendered[o.GetNamespace()+"/"+o.GetName()] = true
+		}
+	}
+	for _, t := range in.Tenants {
+		for _, c := range t.Clusters {
+			if in.Selected(c.File()) && !rendered[c.String()] {
+				return fmt.Errorf("cluster %s was asked for and not rendered, and nothing says why: this is a fault of copyhold", c)
+			}
+		}
+	}
+	return nil
+}
+
+// tenant renders one folder: what is selected of it, and the addresses that all of it holds.
+func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
+	var subnets []*manifest.Object
+	if claim := b.in.Catalog.SubnetClaim; claim.Placeholder && len(t.Subnets) > 0 {
+		b.found.Add(diag.Warnf(b.in.Catalog.At("subnetClaim"), "catalog/placeholder", "%s %s is a placeholder: nobody has confirmed it", claim.APIVersion, claim.Kind).
+			Hintf("look it up with kubectl api-resources, enter it here and remove placeholder"))
+	}
+	for _, s := range t.Subnets {
+		o, bad := subnetClaim(b.in.Catalog, s)
+		if b.found.Add(bad...); !bad.Failed() && b.in.Selected(s.File()) {
+			subnets = append(subnets, o)
+		}
+	}
+	var drafts []*draft
+	var clusters []*manifest.Object
+	var held []holding
+	for _, c := range t.Clusters {
+		d, ok := b.draft(t, c)
+		if !ok {
+			continue
+		}
+		o := d.compose()
+		d.inPool(b.in.Catalog)
+		if d.address != "" {
+			held = append(held, holding{pool: d.tier.AddressPool, namespace: c.Namespace, address: d.address})
+		}
+		if b.in.Selected(c.File()) {
+			drafts, clusters = append(drafts, d), append(clusters, o)
+		} else if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
+			continue
+		}
+		b.found.Add(d.found...)
+	}
+	return b.overlaid(t, subnets, drafts, clusters), held
+}
+
+// draft pairs a request with its tier, class and record. It is not ok when there is nothing to compose; the reason is found.
+func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
+	tier, ok := b.in.Catalog.Tiers[c.Spec.Tier]
+	if !ok {
+		f := diag.Errorf(c.At("spec", "tier"), "tier/unknown", "unknown tier %q%s", c.Spec.Tier, diag.OneOf(catalog.Sorted(b.in.Catalog.Tiers)))
+		if near := diag.Nearest(c.Spec.Tier, catalog.Sorted(b.in.Catalog.Tiers)); near != "" {
+			f = f.Hintf("did you mean %q?", near)
+		}
+		b.found.Add(f)
+		return nil, false
+	}
+	d := &draft{request: c, tier: tier, source: b.in.Catalog.Classes[tier.From], record: t.Records[c.Name]}
+	d.admission(b.in.Catalog)
+	class := b.tierClass(c.Spec.Tier)
+	if class == nil {
+		b.found.Add(d.found...)
+		return nil, false
+	}
+	d.class = b.dress(class, d)
+	return d, true
+}
+
+// admission are the rules for who may come in. They bind a cluster that is not in the ledger; for one that is, they only warn:
+// a tier switched off or a version retired must not break the tenants that run there.
+func (d *draft) admission(c *catalog.Catalog) {
+	finding := diag.Errorf
+	if d.record != nil {
+		finding = diag.Warnf
+	}
+	s := d.request.Spec
+	if !d.tier.On() {
+		d.found.Add(finding(d.request.At("spec", "tier"), "tier/disabled", "tier %q is switched off%s", s.Tier, diag.OneOf(enabled(c))))
+	}
+	if !slices.Contains(c.Versions, s.Version) {
+		d.found.Add(finding(d.request.At("spec", "version"), "version/no-image", "version %s has no worker image: workers would never join%s", s.Version, diag.OneOf(c.Versions)))
+	}
+}
+
+func enabled(c *catalog.Catalog) []string {
+	var out []string
+	for _, name := range catalog.Sorted(c.Tiers) {
+		if c.Tiers[name].On() {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// source are the objects of a class source, worked out once. It is not ok when it cannot be used; the reason is found.
+func (b *builder) source(key string) ([]*manifest.Object, bool) {
+	if s, done := b.sources[key]; done {
+		return s.objects, s.ok
+	}
+	objects, bad, err := b.in.Catalog.ClassObjects(key)
+	b.found.Add(bad...)
+	b.err = errors.Join(b.err, err)
+	b.sources[key] = classSource{objects, err == nil && !bad.Failed()}
+	return objects, b.sources[key].ok
+}
+
+type classSource struct {
+	objects []*manifest.Object
+	ok      bool
+}
+
+// tierClass is the ClusterClass of a tier with the tier's defaults, worked out once.
+func (b *builder) tierClass(name string) *topology.Class {
+	if c, done := b.tiers[name]; done {
+		return c
+	}
+	t := b.in.Catalog.Tiers[name]
+	class := b.class(t.From, t.Class, b.in.Catalog.At("tiers", name, "class"))
+	if class != nil && len(t.Defaults) > 0 {
+		with, _, gone := class.WithDefaults(topology.Defaults(t.Defaults))
+		for _, place := range gone {
+			b.found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "defaults", place), "catalog/unknown-variable", "class %q has no variable %q", t.Class, place))
+		}
+		class = with
+	}
+	b.tiers[name] = class
+	return class
+}
+
+// class is a ClusterClass as Cluster API has accepted it, worked out once.
+func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
+	key := topology.Key{Namespace: b.in.Catalog.Classes[from].Namespace, Name: name}
+	if c, done := b.classes[key]; done {
+		return c
+	}
+	b.classes[key] = nil
+	objects, ok := b.source(from)
+	if !ok {
+		return nil
+	}
+	class, problems, err := topology.NewClass(objects, key)
+	b.err = errors.Join(b.err, err)
+	for _, p := range problems {
+		where := ""
+		if p.Field != "" {
+			where = p.Field + ": "
+		}
+		b.found.Add(diag.Errorf(at, "class/refused", "Cluster API refuses ClusterClass %s: %s%s", key, where, p.Detail))
+	}
+	b.classes[key] = class
+	return class
+}
+
+// dress gives a cluster's class the defaults that the ledger has recorded for it.
+func (b *builder) dress(class *topology.Class, d *draft) *topology.Class {
+	if d.record == nil {
+		return class
+	}
+	if d.record.Class != class.Key().String() {
+		d.found.Add(diag.Warnf(d.record.At("spec", "class"), "ledger/unrecorded-default", "the defaults recorded for %s are those of class %q, not %s: today's are used", d.request, d.record.Class, class.Key()))
+		return class
+	}
+	with, fresh, gone := b.withDefaults(class, d.record.Defaults)
+	for _, place := range fresh {
+		d.found.Add(diag.Warnf(d.record.At("spec", "defaults"), "ledger/unrecorded-default", "the default of %s is new in class %s and not recorded for %s: today's is used", place, class.Key(), d.request))
+	}
+	for _, place := range gone {
+		d.found.Add(diag.Warnf(d.record.At("spec", "defaults", place), "ledger/stale-default", "class %s no longer has %s: its recorded default is dropped", class.Key(), place))
+	}
+	return with
+}
+
+type dressKey struct {
+	class    *topology.Class
+	defaults string
+}
+
+type dressing struct {
+	class       *topology.Class
+	fresh, gone []string
+}
+
+// withDefaults shares one class among the clusters that have the same defaults recorded, and so what it remembers.
+func (b *builder) withDefaults(class *topology.Class, defaults map[string]any) (*topology.Class, []string, []string) {
+	key := dressKey{class, fmt.Sprint(defaults)} // fmt prints maps in order of their keys
+	if b.dressed[key] == nil {
+		with, fresh, gone := class.WithDefaults(topology.Defaults(defaults))
+		b.dressed[key] = &dressing{with, fresh, gone}
+	}
+	x := b.dressed[key]
+	return x.class, x.fresh, x.gone
+}
+
+// admit runs Cluster API's admission on each Cluster, several at a time; the answers keep their order.
+func (b *builder) admit(drafts []*draft, clusters []*manifest.Object) []*manifest.Object {
+	out := make([]*manifest.Object, len(clusters))
+	errs := make([]error, len(clusters))
+	found := make([]diag.List, len(clusters))
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range work {
+				o, problems, err := drafts[i].class.Admit(clusters[i])
+				out[i], errs[i] = o, err
+				found[i] = slices.DeleteFunc(drafts[i].explain(problems), func(f diag.Finding) bool { // said before, in our own words
+					return slices.ContainsFunc(drafts[i].found, func(known diag.Finding) bool { return known.Pos == f.Pos })
+				})
+			}
+		})
+	}
+	for i := range clusters {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	for _, f := range found {
+		b.found.Add(f...)
+	}
+	b.err = errors.Join(b.err, errors.Join(errs...))
+	return slices.DeleteFunc(out, func(o *manifest.Object) bool { return o == nil })
+}
+
+// doubled finds an address that two clusters hold. It is the worst a repository can say, so it is looked for wherever two
+// clusters are in sight at once.
+func doubled(in *Input, held []holding) diag.List {
+	var found diag.List
+	count := map[string]int{}
+	for _, h := range held {
+		count[h.address]++
+	}
+	for _, address := range slices.Sorted(maps.Keys(count)) {
+		if count[address] < 2 {
+			continue
+		}
+		var holders []string
+		for _, t := range in.Tenants {
+			for _, c := range t.Clusters {
+				if c.Spec.Address == address || t.Records[c.Name] != nil && t.Records[c.Name].Address == address {
+					holders = append(holders, c.String())
+				}
+			}
+		}
+		for _, t := range in.Tenants {
+			for _, c := range t.Clusters {
+				if slices.Contains(holders, c.String()) {
+					found.Add(diag.Errorf(c.At("spec", "address"), "ledger/duplicate", "address %s is held by more than one cluster: %s", address, joined(holders)).
+						Hintf("the one that came later must give it up"))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// Class is the ClusterClass behind a tier, with the tier's defaults.
+func Class(tree fs.FS, in *Input, tier string) (*topology.Class, diag.List, error) {
+	b := newBuilder(tree, in)
+	class := b.tierClass(tier)
+	return class, b.found, b.err
+}

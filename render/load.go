@@ -1,0 +1,208 @@
+// Package render turns a tenants repository into manifests. It is a pure function of a file tree: no clock, environment, network,
+// Git or randomness; the same commit gives the same bytes on every machine.
+//
+// Render does it all: Load reads the tree, Build makes the manifests. What is wrong with the files is a diag.List; an error means
+// that the tree could not be read.
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/strict"
+)
+
+// RootFile marks the root of a tenants repository.
+const RootFile = "copyhold.yaml"
+
+// Folders are the three folders of a tenants repository, relative to its root.
+type Folders struct {
+	Catalog string `json:"catalog,omitempty"`
+	Tenants string `json:"tenants,omitempty"`
+	Ledger  string `json:"ledger,omitempty"`
+}
+
+type rootFile struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Folders    Folders `json:"folders,omitempty"`
+}
+
+// Input is what a tree holds, read and checked part by part, ready to be built.
+type Input struct {
+	Folders
+	Catalog  *catalog.Catalog // nil when it has an error
+	Tenants  []*Tenant        // by namespace
+	Platform bool             // the platform application is asked for
+	selected []string         // paths asked for; empty means all
+}
+
+// Tenant is one folder under tenants/.
+type Tenant struct {
+	Namespace string
+	request.Requests
+	Records map[string]*ledger.Record // by cluster name
+}
+
+// Render loads what the paths ask for and builds its manifests. When the list has an error the set is empty. The input is nil when
+// the root could not be made sense of, its Catalog is nil when the catalog could not.
+func Render(tree fs.FS, paths ...string) (*Input, manifest.Set, diag.List, error) {
+	in, found, err := Load(tree, paths...)
+	if err != nil || in == nil || in.Catalog == nil {
+		return in, manifest.Set{}, found, err
+	}
+	set, more, err := Build(tree, in)
+	found.Add(more...)
+	if err != nil || found.Failed() {
+		return in, manifest.Set{}, found, err
+	}
+	return in, set, found, nil
+}
+
+// Load reads the parts of a tree that the paths need. A path is slash-separated and relative to the root: the root itself ("" or
+// "."), the catalog folder, the tenants folder, a tenant's folder or one file in it. No path means the root.
+func Load(tree fs.FS, paths ...string) (*Input, diag.List, error) {
+	folders, found, err := loadRoot(tree)
+	if err != nil || found.Failed() {
+		return nil, found, err
+	}
+	in := &Input{Folders: folders}
+	namespaces, bad, err := in.choose(tree, paths)
+	found.Add(bad...)
+	if err != nil || found.Failed() {
+		return nil, found, err
+	}
+	in.Catalog, bad, err = catalog.Load(tree, folders.Catalog)
+	if err != nil {
+		return nil, found, err
+	}
+	if found.Add(bad...); bad.Failed() { // what is built on a wrong catalog is wrong too; the requests are still read
+		in.Catalog = nil
+	}
+	for _, ns := range namespaces {
+		t, bad, err := in.loadTenant(tree, ns)
+		if err != nil {
+			return nil, found, err
+		}
+		found.Add(bad...)
+		in.Tenants = append(in.Tenants, t)
+	}
+	return in, found, nil
+}
+
+func loadRoot(tree fs.FS) (Folders, diag.List, error) {
+	f := Folders{Catalog: "catalog", Tenants: "tenants", Ledger: "ledger"}
+	data, err := fs.ReadFile(tree, RootFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, diag.List{diag.Errorf(diag.Pos{File: RootFile}, "root/missing", "there is no %s: this is not the root of a tenants repository", RootFile)}, nil
+	}
+	if err != nil {
+		return f, nil, fmt.Errorf("reading %s: %w", RootFile, err)
+	}
+	docs, found := strict.Parse(RootFile, data)
+	if found.Failed() {
+		return f, found, nil
+	}
+	if len(docs) != 1 {
+		return f, diag.List{diag.Errorf(diag.Pos{File: RootFile}, "root/malformed", "%d documents, want one", len(docs))}, nil
+	}
+	r := rootFile{Folders: f}
+	if found.Add(docs[0].Decode("root", &r)...); found.Failed() {
+		return f, found, nil
+	}
+	if r.APIVersion != "copyhold.dev/v1alpha1" || r.Kind != "Repository" {
+		found.Add(diag.Errorf(docs[0].At("kind"), "root/malformed", "%s %s, want copyhold.dev/v1alpha1 Repository", r.APIVersion, r.Kind))
+	}
+	all := map[string]string{"catalog": r.Folders.Catalog, "tenants": r.Folders.Tenants, "ledger": r.Folders.Ledger}
+	for _, name := range catalog.Sorted(all) {
+		if p := all[name]; !fs.ValidPath(p) || p == "." {
+			found.Add(diag.Errorf(docs[0].At("folders", name), "root/malformed", "folder %q, want a path below the root", p))
+		}
+	}
+	return r.Folders, found, nil
+}
+
+// choose turns the paths into the namespaces to read.
+func (in *Input) choose(tree fs.FS, paths []string) ([]string, diag.List, error) {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	var found diag.List
+	var out []string
+	for _, p := range paths {
+		p = path.Clean(p)
+		switch {
+		case p == "." || p == in.Folders.Tenants:
+			all, err := namespaces(tree, in.Folders.Tenants)
+			if err != nil {
+				return nil, nil, err
+			}
+			out = append(out, all...)
+			in.Platform = in.Platform || p == "."
+		case p == in.Folders.Catalog:
+			in.Platform = true
+		case strings.HasPrefix(p, in.Folders.Tenants+"/"):
+			if _, err := fs.Stat(tree, p); err != nil {
+				found.Add(diag.Errorf(diag.Pos{File: p}, "path/missing", "there is no such file or folder"))
+				continue
+			}
+			out = append(out, strings.Split(strings.TrimPrefix(p, in.Folders.Tenants+"/"), "/")[0])
+			in.selected = append(in.selected, p)
+			continue
+		default:
+			found.Add(diag.Errorf(diag.Pos{File: p}, "path/unknown", "nothing is rendered from %q, want the root, %s, %s, or a folder or file in it", p, in.Folders.Catalog, in.Folders.Tenants))
+			continue
+		}
+		in.selected = append(in.selected, p)
+	}
+	if in.Platform { // a tenant's addresses are manifests of the platform: every tenant is read
+		all, err := namespaces(tree, in.Folders.Tenants)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, all...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), found, nil
+}
+
+// Selected reports whether the request in a file is asked for.
+func (in *Input) Selected(file string) bool {
+	return slices.ContainsFunc(in.selected, func(p string) bool { return p == "." || p == file || strings.HasPrefix(file, p+"/") })
+}
+
+// readDir lists a folder by name: not every file system does by itself.
+func readDir(tree fs.FS, dir string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(tree, dir)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+func namespaces(tree fs.FS, dir string) ([]string, error) {
+	entries, err := readDir(tree, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	var out []string
+	for _, e := range entries {
+		info, err := fs.Stat(tree, path.Join(dir, e.Name())) // a link counts as what it leads to
+		if err == nil && info.IsDir() {
+			out = append(out, e.Name())
+		} else if err != nil && e.Type()&fs.ModeSymlink != 0 {
+			out = append(out, e.Name()) // loadTenant says what is wrong with it
+		}
+	}
+	return out, nil
+}

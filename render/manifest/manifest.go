@@ -1,0 +1,177 @@
+// Package manifest holds Kubernetes objects as they are read, sorted and written.
+// It knows what identifies an object and in which order objects go out; it never decides what is in them.
+//
+// Parse reads, New sorts, Set.WriteYAML writes.
+package manifest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Object is one Kubernetes object. Numbers in it are int64 or float64.
+type Object = unstructured.Unstructured
+
+// ID names an object within one management cluster. The version is left out: an object keeps its identity when it moves on.
+type ID struct {
+	Group, Kind, Namespace, Name string
+}
+
+// IDOf is the identity of an object.
+func IDOf(o *Object) ID {
+	gvk := o.GroupVersionKind()
+	return ID{gvk.Group, gvk.Kind, o.GetNamespace(), o.GetName()}
+}
+
+// String gives Kind.group namespace/name, as kubectl prints it.
+func (id ID) String() string {
+	name := id.Name
+	if id.Namespace != "" {
+		name = id.Namespace + "/" + id.Name
+	}
+	return schema.GroupKind{Group: id.Group, Kind: id.Kind}.String() + " " + name
+}
+
+// before are the kinds that others wait for, in order; a kind that is not listed comes after them.
+var before = map[string]int{"Namespace": 1, "ResourceQuota": 2, "Role": 3, "RoleBinding": 4, "SubnetClaim": 5, "ClusterClass": 6}
+
+func compare(a, b *Object) int {
+	rank := func(o *Object) int {
+		switch {
+		case before[o.GetKind()] > 0:
+			return before[o.GetKind()]
+		case o.GetKind() == "Cluster":
+			return 100
+		}
+		return 50
+	}
+	x, y := IDOf(a), IDOf(b)
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)),
+		cmp.Compare(x.Kind, y.Kind),
+		cmp.Compare(x.Group, y.Group),
+		cmp.Compare(x.Namespace, y.Namespace),
+		cmp.Compare(x.Name, y.Name),
+	)
+}
+
+// Set is a sorted set of objects; no two have the same ID. The zero value is empty. A Set is not changed once made.
+type Set struct {
+	objects []*Object
+}
+
+// New sorts objects into a set. Two objects with one ID are an error.
+func New(objects ...*Object) (Set, error) {
+	s := slices.Clone(objects)
+	slices.SortStableFunc(s, compare)
+	for i := 1; i < len(s); i++ {
+		if IDOf(s[i-1]) == IDOf(s[i]) {
+			return Set{}, fmt.Errorf("%s is there twice", IDOf(s[i]))
+		}
+	}
+	return Set{objects: s}, nil
+}
+
+// Objects are the objects in order. They are shared: do not change them.
+func (s Set) Objects() []*Object { return slices.Clone(s.objects) }
+
+// Len is the number of objects.
+func (s Set) Len() int { return len(s.objects) }
+
+// Parse reads a stream of YAML or JSON documents. Empty documents are left out, a List is taken apart, a repeated key is an error.
+func Parse(data []byte) ([]*Object, error) {
+	var out []*Object
+	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		objects, err := one(doc)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		out = append(out, objects...)
+	}
+}
+
+func one(doc []byte) ([]*Object, error) {
+	j, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return nil, err
+	}
+	if string(j) == "null" {
+		return nil, nil
+	}
+	o := &Object{}
+	if err := o.UnmarshalJSON(j); err != nil {
+		return nil, err
+	}
+	if !o.IsList() {
+		if o.GetAPIVersion() == "" || o.GetName() == "" {
+			return nil, fmt.Errorf("%s %q has no apiVersion or no metadata.name", o.GetKind(), o.GetName())
+		}
+		return []*Object{o}, nil
+	}
+	list, err := o.ToList()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Object, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+// YAML is one object as a YAML document, keys sorted, text that looks like another type quoted.
+func YAML(o *Object) ([]byte, error) { return yaml.Marshal(o.Object) }
+
+// WriteYAML writes the objects as one stream of YAML documents.
+func (s Set) WriteYAML(w io.Writer) error {
+	for i, o := range s.objects {
+		b, err := YAML(o)
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", IDOf(o), err)
+		}
+		if i > 0 {
+			b = append([]byte("---\n"), b...)
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteJSON writes the objects as one v1 List, indented.
+func (s Set) WriteJSON(w io.Writer) error {
+	list := unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
+	for _, o := range s.objects {
+		list.Items = append(list.Items, *o)
+	}
+	j, err := list.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, j, "", "  "); err != nil {
+		return err
+	}
+	_, err = b.WriteTo(w)
+	return err
+}

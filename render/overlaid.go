@@ -1,0 +1,136 @@
+package render
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/overlay"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
+)
+
+// overlaid applies the catalog's overlays to what is rendered for a tenant, then has Cluster API admit the clusters as they came out.
+func (b *builder) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, clusters []*manifest.Object) []*manifest.Object {
+	composed := slices.Clone(clusters)
+	var applied []string
+	for _, name := range catalog.Sorted(b.in.Catalog.Overlays) {
+		o := b.in.Catalog.Overlays[name]
+		if len(o.Tenants) > 0 && !slices.Contains(o.Tenants, t.Namespace) {
+			continue
+		}
+		loaded, ok := b.overlay(name)
+		if !ok {
+			continue
+		}
+		var in []*manifest.Object
+		var slots []**manifest.Object // where what comes out goes
+		for i, d := range drafts {
+			if len(o.Tiers) == 0 || slices.Contains(o.Tiers, d.request.Spec.Tier) {
+				in, slots = append(in, clusters[i]), append(slots, &clusters[i])
+			}
+		}
+		for i := range subnets {
+			if len(o.Tiers) == 0 {
+				in, slots = append(in, subnets[i]), append(slots, &subnets[i])
+			}
+		}
+		if len(in) == 0 {
+			continue
+		}
+		out, bad := loaded.Apply(in)
+		if b.found.Add(bad...); bad.Failed() {
+			continue
+		}
+		for i, object := range out {
+			*slots[i] = object
+		}
+		applied = append(applied, name)
+	}
+	for i, d := range drafts {
+		if composed[i] != clusters[i] {
+			d.overlays = applied
+		}
+		b.found.Add(d.kept(composed[i], clusters[i])...)
+	}
+	admitted := b.admit(drafts, clusters)
+	for _, o := range admitted {
+		sortVariables(o)
+	}
+	return append(subnets, admitted...)
+}
+
+// sortVariables puts the variables in order of their names: Cluster API appends those it fills in. The list is keyed by name, so
+// its order means nothing to Cluster API; to a diff it does.
+func sortVariables(o *manifest.Object) {
+	list, _ := lookup(o.Object, []string{"spec", "topology", "variables"}).([]any)
+	name := func(v any) string {
+		m, _ := v.(map[string]any)
+		s, _ := m["name"].(string)
+		return s
+	}
+	slices.SortStableFunc(list, func(a, b any) int { return strings.Compare(name(a), name(b)) })
+}
+
+// overlay reads an overlay once.
+func (b *builder) overlay(name string) (overlay.Overlay, bool) {
+	if o, done := b.overlays[name]; done {
+		return o.Overlay, o.ok
+	}
+	o, bad, err := overlay.Load(b.tree, b.in.Catalog.Dir(b.in.Catalog.Overlays[name].Path))
+	b.found.Add(bad...)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	ok := err == nil && !bad.Failed()
+	b.overlays[name] = loadedOverlay{o, ok}
+	return o, ok
+}
+
+type loadedOverlay struct {
+	overlay.Overlay
+	ok bool
+}
+
+// kept finds what overlays must leave alone: the addresses, which are the ledger's, and the variables, which are the tenant's and
+// whose absence Cluster API would fill with today's defaults.
+func (d *draft) kept(before, after *manifest.Object) diag.List {
+	var found diag.List
+	was, is := variablesOf(before), variablesOf(after)
+	for _, name := range catalog.Sorted(was) {
+		if _, ok := is[name]; !ok {
+			found.Add(diag.Errorf(d.request.At("metadata", "name"), "overlay/dropped-variable", "an overlay drops variable %q of %s", name, d.request).
+				Hintf("a strategic merge patch replaces the whole list of variables: use a JSON 6902 patch"))
+		}
+	}
+	for _, field := range []string{"address", "serverAddress"} {
+		path := d.source.Variable(field)
+		if old, now := lookup(was, path), lookup(is, path); path != nil && !reflect.DeepEqual(old, now) && is[path[0]] != nil {
+			found.Add(diag.Errorf(d.request.At(d.origin(field)...), "overlay/changed-address", "an overlay changes %s of %s from %v to %v", strings.Join(path, "."), d.request, text(old), text(now)).
+				Hintf("addresses are kept in the ledger"))
+		}
+	}
+	return found
+}
+
+func text(v any) any {
+	if v == nil {
+		return "nothing"
+	}
+	return v
+}
+
+// variablesOf are the topology variables of a Cluster, by name.
+func variablesOf(o *manifest.Object) map[string]any {
+	out := map[string]any{}
+	list, _ := lookup(o.Object, []string{"spec", "topology", "variables"}).([]any)
+	for _, v := range list {
+		if m, ok := v.(map[string]any); ok {
+			if name, ok := m["name"].(string); ok {
+				out[name] = m["value"]
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,290 @@
+// Package strict reads YAML that people write by hand: every unknown, repeated or mistyped key is found in one pass, with its place.
+// It knows nothing of what the keys mean, and it never expands an alias, so a small file cannot become a large one.
+//
+// Parse splits a file in documents; Document.Decode fills a struct and says what does not fit; Document.At finds a value's place.
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"copyhold.dev/copyhold/render/diag"
+)
+
+// MaxSize is the largest file that is read, in bytes. Requests are a few hundred bytes; a catalog a few thousand.
+const MaxSize = 1 << 20
+
+// maxDepth bounds how deep mappings and lists may nest.
+const maxDepth = 64
+
+// Document is one YAML document, with the place of every node in it.
+type Document struct {
+	File string
+	root *yaml.Node // the document's mapping, never nil
+}
+
+// Parse splits a file in its documents. Empty and comment-only documents are left out.
+// A file that is not readable YAML gives the documents before the fault and a finding at it.
+func Parse(file string, data []byte) ([]Document, diag.List) {
+	text, found := clean(file, data)
+	if found.Failed() {
+		return nil, found
+	}
+	var docs []Document
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var n yaml.Node
+		err := dec.Decode(&n)
+		if errors.Is(err, io.EOF) {
+			return docs, found
+		}
+		if err != nil {
+			found.Add(syntax(file, err))
+			return docs, found
+		}
+		root := content(&n)
+		if root == nil {
+			continue
+		}
+		bad := refuse(file, root, 0)
+		found.Add(bad...)
+		if bad.Failed() {
+			continue
+		}
+		if root.Kind != yaml.MappingNode {
+			found.Add(diag.Errorf(pos(file, root), "yaml/not-a-mapping", "want a mapping (key: value), got %s", describe(root)))
+			continue
+		}
+		docs = append(docs, Document{File: file, root: root})
+	}
+}
+
+// clean checks the bytes before any parser sees them, and takes a byte order mark off.
+func clean(file string, data []byte) ([]byte, diag.List) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	at := func(offset int) diag.Pos {
+		before := data[:offset]
+		line := bytes.Count(before, []byte("\n"))
+		return diag.Pos{File: file, Line: line + 1, Col: offset - (bytes.LastIndexByte(before, '\n') + 1) + 1}
+	}
+	if len(data) > MaxSize {
+		return nil, diag.List{diag.Errorf(diag.Pos{File: file}, "yaml/too-large", "the file has %d bytes, want at most %d", len(data), MaxSize).
+			Hintf("split it: a folder may hold any number of files")}
+	}
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return nil, diag.List{diag.Errorf(diag.Pos{File: file}, "yaml/encoding", "the file is UTF-16, want UTF-8").Hintf("save it as UTF-8")}
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return nil, diag.List{diag.Errorf(at(i), "yaml/encoding", "a NUL byte, want text in UTF-8")}
+	}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return nil, diag.List{diag.Errorf(at(i), "yaml/encoding", "the byte 0x%02x is not UTF-8", data[i]).Hintf("save the file as UTF-8")}
+		}
+		i += size
+	}
+	return data, nil
+}
+
+var lineInError = regexp.MustCompile(`line (\d+): `)
+
+// syntax turns a parser's error into a finding; the parser names a line, never a column.
+func syntax(file string, err error) diag.Finding {
+	p, msg := diag.Pos{File: file, Line: 1}, strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := lineInError.FindStringSubmatch(msg); m != nil {
+		p.Line, _ = strconv.Atoi(m[1])
+		msg = strings.Replace(msg, m[0], "", 1)
+	}
+	f := diag.Errorf(p, "yaml/syntax", "%s", msg)
+	if strings.Contains(msg, "cannot start any token") {
+		f = f.Hintf("indent with spaces, and quote a value that starts with @, ` or %%")
+	}
+	return f
+}
+
+// content is the node a document holds, or nil when it holds nothing.
+func content(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.DocumentNode {
+		if len(n.Content) == 0 {
+			return nil
+		}
+		n = n.Content[0]
+	}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" || n.Kind == 0 {
+		return nil
+	}
+	return n
+}
+
+var plainTags = map[string]bool{"": true, "!!map": true, "!!seq": true, "!!str": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true, "!!timestamp": true}
+
+// refuse finds what these files must not hold wherever it stands: anchors and aliases (a few lines can expand to gigabytes,
+// and a merge key makes it unclear which line set a value), tags, repeated keys, odd keys and numbers, and endless nesting.
+func refuse(file string, n *yaml.Node, depth int) diag.List {
+	at := pos(file, n)
+	switch {
+	case depth > maxDepth:
+		return diag.List{diag.Errorf(at, "yaml/too-deep", "more than %d levels of nesting", maxDepth)}
+	case n.Kind == yaml.AliasNode:
+		return diag.List{diag.Errorf(at, "yaml/alias", "alias *%s is not allowed here", n.Value).Hintf("write the value out")}
+	case n.Anchor != "":
+		return diag.List{diag.Errorf(at, "yaml/alias", "anchor &%s is not allowed here", n.Anchor).Hintf("write the value out where it is used")}
+	case !plainTags[n.ShortTag()]:
+		return diag.List{diag.Errorf(at, "yaml/tag", "tag %s is not allowed here", n.ShortTag()).Hintf("quote the value if it is text")}
+	}
+	var found diag.List
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if r, bad := control(n.Value); bad {
+			found.Add(diag.Errorf(at, "yaml/control-character", "the value holds the control character %U, want text", r))
+		}
+		if _, err := scalar(n); err != nil {
+			found.Add(diag.Errorf(at, "yaml/number", "%v", err).Hintf("write a decimal number, or quote it if it is text"))
+		}
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			found.Add(refuse(file, c, depth+1)...)
+			if c.Kind == yaml.AliasNode { // one says it for the whole list
+				break
+			}
+		}
+	case yaml.MappingNode:
+		first := map[string]*yaml.Node{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			switch {
+			case k.Kind == yaml.AliasNode || k.Anchor != "" || k.ShortTag() == "!!merge":
+				found.Add(diag.Errorf(pos(file, k), "yaml/alias", "anchors, aliases and merge keys are not allowed here").Hintf("write the value out"))
+			case k.Kind != yaml.ScalarNode || k.ShortTag() == "!!null" || k.Value == "":
+				found.Add(diag.Errorf(pos(file, k), "yaml/key", "want a word as key, got %s", describe(k)))
+			case first[k.Value] != nil:
+				found.Add(diag.Errorf(pos(file, k), "yaml/duplicate-key", "field %q is given twice, first on line %d", k.Value, first[k.Value].Line).
+					Hintf("keep one of the two"))
+			default:
+				first[k.Value] = k
+			}
+			if r, bad := control(k.Value); bad {
+				found.Add(diag.Errorf(pos(file, k), "yaml/control-character", "the key holds the control character %U, want text", r))
+			}
+			found.Add(refuse(file, v, depth+1)...)
+		}
+	}
+	return found
+}
+
+// control is the first character of a text that YAML cannot hold unescaped.
+func control(s string) (rune, bool) {
+	for _, r := range s {
+		if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r >= 0x7f && r < 0xa0 && r != 0x85 || r == 0xfffe || r == 0xffff || r == 0xfeff {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// At is the place of the value under a path of keys and list indexes, or of the deepest part of the path that is there.
+func (d Document) At(path ...string) diag.Pos {
+	n := d.root
+	for _, p := range path {
+		next := child(n, p)
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	return pos(d.File, n)
+}
+
+// KeyAt is the place of the last key of the path, or of the deepest part of the path that is there.
+func (d Document) KeyAt(path ...string) diag.Pos {
+	if len(path) > 0 {
+		if parent, ok := d.find(path[:len(path)-1]); ok && parent.Kind == yaml.MappingNode {
+			for i := 0; i+1 < len(parent.Content); i += 2 {
+				if parent.Content[i].Value == path[len(path)-1] {
+					return pos(d.File, parent.Content[i])
+				}
+			}
+		}
+	}
+	return d.At(path...)
+}
+
+// Has reports whether the path is written in the document, even with an empty value.
+func (d Document) Has(path ...string) bool {
+	_, ok := d.find(path)
+	return ok
+}
+
+// Text is the scalar under the path as the author wrote it, or "".
+func (d Document) Text(path ...string) string {
+	if n, ok := d.find(path); ok && n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	return ""
+}
+
+func (d Document) find(path []string) (*yaml.Node, bool) {
+	n := d.root
+	for _, p := range path {
+		if n = child(n, p); n == nil {
+			return nil, false
+		}
+	}
+	return n, true
+}
+
+func child(n *yaml.Node, key string) *yaml.Node {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				return n.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i]
+		}
+	}
+	return nil
+}
+
+func pos(file string, n *yaml.Node) diag.Pos {
+	return diag.Pos{File: file, Line: n.Line, Col: n.Column}
+}
+
+// describe names a node for a message.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.ShortTag() {
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	case "!!bool":
+		return n.Value + " (true or false)"
+	case "!!null":
+		return "nothing"
+	}
+	return fmt.Sprintf("%q", clip(n.Value))
+}
+
+func clip(s string) string {
+	const most = 60
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most]) + "..."
+}

@@ -1,0 +1,160 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/strict"
+)
+
+// loadTenant reads one tenant's folder, and the ledger's records of its clusters.
+func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, error) {
+	t := &Tenant{Namespace: namespace, Records: map[string]*ledger.Record{}}
+	dir := path.Join(in.Folders.Tenants, namespace)
+	var found diag.List
+	if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 {
+		found.Add(diag.Errorf(diag.Pos{File: dir}, "request/bad-name", "folder %q, want a namespace: lower-case letters, digits and -, at most 63", namespace).
+			Hintf("the folder is the namespace: rename it"))
+		return t, found, nil
+	}
+	entries, err := readDir(tree, dir)
+	if err != nil {
+		if f, ok := badLink(dir, err); ok {
+			return t, diag.List{f}, nil
+		}
+		return nil, nil, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		r, bad, err := loadFile(tree, path.Join(dir, e.Name()))
+		if err != nil {
+			return nil, nil, err
+		}
+		found.Add(bad...)
+		t.Clusters = append(t.Clusters, r.Clusters...)
+		t.Subnets = append(t.Subnets, r.Subnets...)
+	}
+	found.Add(t.unique()...)
+	for _, c := range t.Clusters {
+		r, bad, err := in.loadRecord(tree, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		if found.Add(bad...); r != nil && !bad.Failed() {
+			t.Records[c.Name] = r
+		}
+	}
+	return t, found, nil
+}
+
+// loadFile reads one entry of a tenant's folder. A file that would be passed over in silence could be a cluster somebody counts
+// on, so only what cannot be a request is.
+func loadFile(tree fs.FS, name string) (request.Requests, diag.List, error) {
+	base := path.Base(name)
+	info, err := fs.Stat(tree, name)
+	if err != nil {
+		if f, ok := badLink(name, err); ok {
+			return request.Requests{}, diag.List{f}, nil
+		}
+		return request.Requests{}, nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	var refuse diag.Finding
+	switch {
+	case strings.HasPrefix(base, ".argocd-source"):
+		refuse = diag.Errorf(diag.Pos{File: name}, "request/argocd-source", "%s would change how Argo CD renders this folder; it is not allowed here", base).
+			Hintf("remove it; what an application may set is set in its Application")
+	case info.IsDir():
+		refuse = diag.Errorf(diag.Pos{File: name}, "request/nested-folder", "a folder in a tenant's folder is not read").
+			Hintf("move its files up to %s", path.Dir(name))
+	case base == "kustomization.yaml" || base == "kustomization.yml" || base == "Kustomization":
+		refuse = diag.Errorf(diag.Pos{File: name}, "request/kustomization", "a tenant's folder holds requests, not a kustomization").
+			Hintf("overlays are the platform team's: see overlays in catalog.yaml")
+	case !catalog.IsYAML(base):
+		return request.Requests{}, nil, nil
+	case !info.Mode().IsRegular():
+		refuse = diag.Errorf(diag.Pos{File: name}, "request/unreadable", "%s is not a regular file", base)
+	case info.Size() > strict.MaxSize:
+		refuse = diag.Errorf(diag.Pos{File: name}, "yaml/too-large", "the file has %d bytes, want at most %d", info.Size(), strict.MaxSize).
+			Hintf("split it: a folder may hold any number of files")
+	}
+	if refuse.Name != "" {
+		return request.Requests{}, diag.List{refuse}, nil
+	}
+	data, err := fs.ReadFile(tree, name)
+	if errors.Is(err, fs.ErrPermission) {
+		return request.Requests{}, diag.List{diag.Errorf(diag.Pos{File: name}, "request/unreadable", "no permission to read the file")}, nil
+	}
+	if err != nil {
+		return request.Requests{}, nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	r, found := request.Parse(name, data)
+	return r, found, nil
+}
+
+// ErrOutside is what a tree answers for a link that leads out of it.
+var ErrOutside = errors.New("the link leads out of the repository")
+
+// badLink makes a finding of a link that leads nowhere or out of the root.
+func badLink(name string, err error) (diag.Finding, bool) {
+	switch {
+	case errors.Is(err, ErrOutside):
+		return diag.Errorf(diag.Pos{File: name}, "request/link-outside", "the link leads out of the repository").
+			Hintf("commit the file itself"), true
+	case errors.Is(err, fs.ErrNotExist):
+		return diag.Errorf(diag.Pos{File: name}, "request/broken-link", "the link leads to nothing").
+			Hintf("remove it, or commit the file it should lead to"), true
+	case errors.Is(err, fs.ErrPermission):
+		return diag.Errorf(diag.Pos{File: name}, "request/unreadable", "no permission to read it"), true
+	}
+	return diag.Finding{}, false
+}
+
+// unique finds names that are asked for twice. Both requests are dropped: neither can be told to be the right one.
+func (t *Tenant) unique() diag.List {
+	var found diag.List
+	clusters, subnets := map[string][]request.Meta{}, map[string][]request.Meta{}
+	for _, c := range t.Clusters {
+		clusters[c.Name] = append(clusters[c.Name], c.Meta)
+	}
+	for _, s := range t.Subnets {
+		subnets[s.Name] = append(subnets[s.Name], s.Meta)
+	}
+	for what, all := range map[string]map[string][]request.Meta{"cluster": clusters, "subnet": subnets} {
+		for _, name := range catalog.Sorted(all) {
+			for _, m := range all[name][1:] {
+				found.Add(diag.Errorf(m.At("metadata", "name"), "request/duplicate", "%s %q is asked for twice in %s, first at %s", what, name, t.Namespace, all[name][0].At("metadata", "name")).
+					Hintf("give one of the two another name"))
+			}
+		}
+	}
+	t.Clusters = slices.DeleteFunc(t.Clusters, func(c *request.Cluster) bool { return len(clusters[c.Name]) > 1 })
+	t.Subnets = slices.DeleteFunc(t.Subnets, func(s *request.Subnet) bool { return len(subnets[s.Name]) > 1 })
+	return found
+}
+
+func (in *Input) loadRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, diag.List, error) {
+	name := path.Join(in.Folders.Ledger, "clusters", c.Namespace, c.Name+".yaml")
+	data, err := fs.ReadFile(tree, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil
+	case errors.Is(err, ErrOutside), errors.Is(err, fs.ErrPermission):
+		return nil, diag.List{diag.Errorf(diag.Pos{File: name}, "ledger/unreadable", "%v", err).Hintf("restore the file from Git")}, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("reading ledger: %w", err)
+	}
+	r, found := ledger.ParseRecord(name, data)
+	if !found.Failed() && r.Released != "" { // of a cluster that had the name before; what it had may be another's by now
+		return nil, nil, nil
+	}
+	return r, found, nil
+}

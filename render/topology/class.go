@@ -1,0 +1,272 @@
+// Package topology asks Cluster API's own engine what it would do with a Cluster: it holds the only code that calls
+// sigs.k8s.io/cluster-api beyond its API types, and no rule of ours that imitates one of Cluster API's.
+// Everything runs in process on objects in memory; no API server is asked.
+//
+// NewClass loads a ClusterClass with its templates, Class.Admit defaults and validates a Cluster against it.
+package topology
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterclass"
+	"sigs.k8s.io/cluster-api/core/webhooks/admission"
+	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/contract"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"copyhold.dev/copyhold/render/manifest"
+)
+
+// Version is the Cluster API release whose engine is built in.
+const Version = "v1.14.2"
+
+// setup switches the engine on once: managed topologies are behind a feature gate that is off by default, and
+// controller-runtime complains on stderr until it is given a logger.
+var setup = sync.OnceValues(func() (*runtime.Scheme, error) {
+	ctrl.SetLogger(logr.Discard())
+	if err := feature.MutableGates.Set(string(feature.ClusterTopology) + "=true"); err != nil {
+		return nil, err
+	}
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+})
+
+// Class is a ClusterClass that Cluster API has accepted and reconciled, with the templates it names. It is not changed once
+// made and may be used from several goroutines.
+type Class struct {
+	class     *clusterv1.ClusterClass
+	templates map[templateKey]*manifest.Object
+	digest    string
+	webhook   *admission.Cluster
+	memo      *memo
+}
+
+type templateKey struct{ group, kind, name string }
+
+// Key names a class in a management cluster.
+type Key struct{ Namespace, Name string }
+
+// String is namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// IsClass reports whether the object is a ClusterClass that Cluster API's v1beta2 types can hold.
+func IsClass(o *manifest.Object) bool {
+	return o.GroupVersionKind() == clusterv1.GroupVersion.WithKind("ClusterClass")
+}
+
+// NewClass finds the named ClusterClass and its templates among the objects, and runs Cluster API's ClusterClass webhook and
+// reconciler on them (core/webhooks/admission/clusterclass.go, core/reconcilers/clusterclass). The problems are what they
+// refuse; with problems there is no class. The error is for what should not happen.
+func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
+	scheme, err := setup()
+	if err != nil {
+		return nil, nil, fmt.Errorf("starting the Cluster API engine: %w", err)
+	}
+	c := &Class{templates: map[templateKey]*manifest.Object{}, memo: newMemo()}
+	var all []client.Object
+	for _, o := range objects {
+		if o.GetNamespace() != key.Namespace {
+			continue
+		}
+		o = bare(o)
+		switch {
+		case IsClass(o) && o.GetName() == key.Name:
+			c.class = &clusterv1.ClusterClass{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, c.class, true); err != nil {
+				return nil, []Problem{{Detail: err.Error()}}, nil
+			}
+		case !IsClass(o):
+			gvk := o.GroupVersionKind()
+			c.templates[templateKey{gvk.Group, gvk.Kind, o.GetName()}] = o
+			all = append(all, o)
+		}
+	}
+	if c.class == nil {
+		return nil, []Problem{{Detail: fmt.Sprintf("there is no ClusterClass %s", key)}}, nil
+	}
+	c.keepReferenced()
+	ctx := context.Background()
+	if _, err := (&admission.ClusterClass{}).ValidateCreate(ctx, c.class); err != nil {
+		return nil, problemsOf(err), nil
+	}
+	if missing := c.missing(); len(missing) > 0 {
+		return nil, missing, nil
+	}
+	c.digest = c.sum()
+	if err := c.reconcile(ctx, scheme, all); err != nil {
+		return nil, nil, err
+	}
+	c.webhook = &admission.Cluster{Client: shelf{c.class}}
+	return c, nil, nil
+}
+
+// bare is a copy of an object without what an API server wrote into it, so that an exported class and the chart it came from
+// are one and the same.
+func bare(o *manifest.Object) *manifest.Object {
+	o = o.DeepCopy()
+	delete(o.Object, "status")
+	if m, ok := o.Object["metadata"].(map[string]any); ok {
+		for _, k := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink", "finalizers"} {
+			delete(m, k)
+		}
+		if a, ok := m["annotations"].(map[string]any); ok {
+			delete(a, corev1.LastAppliedConfigAnnotation)
+			if len(a) == 0 {
+				delete(m, "annotations")
+			}
+		}
+	}
+	return o
+}
+
+// references are the templates the class names, each with the place it is named at.
+func (c *Class) references() map[string]clusterv1.ClusterClassTemplateReference {
+	s := c.class.Spec
+	refs := map[string]clusterv1.ClusterClassTemplateReference{
+		"spec.infrastructure":                     s.Infrastructure.TemplateRef,
+		"spec.controlPlane":                       s.ControlPlane.TemplateRef,
+		"spec.controlPlane.machineInfrastructure": s.ControlPlane.MachineInfrastructure.TemplateRef,
+	}
+	for _, w := range s.Workers.MachineDeployments {
+		refs["spec.workers.machineDeployments["+w.Class+"].bootstrap"] = w.Bootstrap.TemplateRef
+		refs["spec.workers.machineDeployments["+w.Class+"].infrastructure"] = w.Infrastructure.TemplateRef
+	}
+	for _, w := range s.Workers.MachinePools {
+		refs["spec.workers.machinePools["+w.Class+"].bootstrap"] = w.Bootstrap.TemplateRef
+		refs["spec.workers.machinePools["+w.Class+"].infrastructure"] = w.Infrastructure.TemplateRef
+	}
+	for place, r := range refs {
+		if !r.IsDefined() {
+			delete(refs, place)
+		}
+	}
+	return refs
+}
+
+func (c *Class) template(r clusterv1.ClusterClassTemplateReference) *manifest.Object {
+	gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	return c.templates[templateKey{gvk.Group, gvk.Kind, r.Name}]
+}
+
+// keepReferenced drops the objects that belong to other classes, so that the digest speaks of this class alone.
+func (c *Class) keepReferenced() {
+	kept := map[templateKey]*manifest.Object{}
+	for _, r := range c.references() {
+		gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+		k := templateKey{gvk.Group, gvk.Kind, r.Name}
+		if o := c.templates[k]; o != nil {
+			kept[k] = o
+		}
+	}
+	c.templates = kept
+}
+
+func (c *Class) missing() []Problem {
+	var out []Problem
+	for place, r := range c.references() {
+		if c.template(r) == nil {
+			out = append(out, Problem{Field: place + ".templateRef", Detail: fmt.Sprintf("there is no %s %q beside the class", r.Kind, r.Name)})
+		}
+	}
+	slices.SortFunc(out, func(a, b Problem) int { return cmp.Compare(a.Field, b.Field) })
+	return out
+}
+
+// reconcile runs the ClusterClass reconciler, which fills status.variables: what Cluster API defaults and validates by.
+func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme, templates []client.Object) error {
+	objects := append(contractCRDs(c.references()), templates...)
+	// Not paused is what the reconciler finds out first, in a round of its own.
+	conditions.Set(c.class, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
+	cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, c.class)...).
+		WithStatusSubresource(&clusterv1.ClusterClass{}).Build()
+	key := client.ObjectKeyFromObject(c.class)
+	for range 3 {
+		if _, err := (&clusterclass.Reconciler{Client: cl}).Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
+			return fmt.Errorf("reconciling ClusterClass %s: %w", key, err)
+		}
+		if err := cl.Get(ctx, key, c.class); err != nil {
+			return fmt.Errorf("reconciling ClusterClass %s: %w", key, err)
+		}
+		if conditions.IsTrue(c.class, clusterv1.ClusterClassVariablesReadyCondition) {
+			return nil
+		}
+	}
+	return fmt.Errorf("ClusterClass %s does not become reconciled", key)
+}
+
+// contractCRDs are the CustomResourceDefinitions that tell the engine which version of a kind speaks which contract. Only
+// their names and labels are read. A provider's own CRD says which contract it speaks; since nothing but the look-up depends
+// on it here, the version that the class names is entered for each contract (util/contract/version.go).
+func contractCRDs(refs map[string]clusterv1.ClusterClassTemplateReference) []client.Object {
+	seen := map[string]bool{}
+	var out []client.Object
+	for _, r := range refs {
+		gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+		name := contract.CalculateCRDName(gvk.Group, gvk.Kind)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crd.Name = name
+		crd.Labels = map[string]string{"cluster.x-k8s.io/v1beta1": gvk.Version, "cluster.x-k8s.io/v1beta2": gvk.Version}
+		out = append(out, crd)
+	}
+	return out
+}
+
+// sum is a digest of the class and its templates as written.
+func (c *Class) sum() string {
+	keys := make([]string, 0, len(c.templates))
+	text := map[string]any{}
+	for k, o := range c.templates {
+		keys = append(keys, fmt.Sprint(k))
+		text[fmt.Sprint(k)] = o.Object
+	}
+	slices.Sort(keys)
+	text["class"] = c.class.Spec
+	j, err := json.Marshal(text) // sorts keys
+	if err != nil {
+		panic(err) // both came from JSON
+	}
+	h := sha256.Sum256(j)
+	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+// Key is the namespace and name of the class.
+func (c *Class) Key() Key { return Key{c.class.Namespace, c.class.Name} }
+
+// Digest identifies the content of the class and the templates it names: "sha256:" and 64 hex digits.
+func (c *Class) Digest() string { return c.digest }
+
+// WorkerClasses are the names of the classes a worker pool can have, sorted.
+func (c *Class) WorkerClasses() []string {
+	var out []string
+	for _, w := range c.class.Spec.Workers.MachineDeployments {
+		out = append(out, w.Class)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,102 @@
+package render
+
+import (
+	"fmt"
+	"io/fs"
+	"net/netip"
+
+	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/request"
+)
+
+// Wanted is what the requests of an input need of the ledger, and the pools that they are served from: the catalog's address pools
+// and the server addresses of the subnets.
+type Wanted struct {
+	Clusters   []ledger.Wanted
+	Pools      map[string]ledger.Pool
+	Namespaces []string // every tenant that was read
+}
+
+// Want works out what the ledger has to give. Requests that make no sense are found and left out, so a plan must not be carried out
+// when there is an error: a cluster that is left out would look gone.
+func Want(tree fs.FS, in *Input) (Wanted, diag.List, error) {
+	b := newBuilder(tree, in)
+	out := Wanted{Pools: map[string]ledger.Pool{}}
+	for name, p := range in.Catalog.Pools {
+		out.Pools[name] = p
+	}
+	for _, t := range in.Tenants {
+		out.Namespaces = append(out.Namespaces, t.Namespace)
+		for _, s := range t.Subnets {
+			if p, ok := subnetPool(s); ok {
+				out.Pools[p.Name] = p
+			}
+		}
+		for _, c := range t.Clusters {
+			if w, ok := b.want(t, c, out.Pools); ok {
+				out.Clusters = append(out.Clusters, w)
+			}
+		}
+	}
+	return out, b.found, b.err
+}
+
+// subnetPool is the pool that a subnet's server addresses form. The gateway is never given out.
+func subnetPool(s *request.Subnet) (ledger.Pool, bool) {
+	r, err := ledger.ParseRange(s.Spec.ServerAddresses)
+	if err != nil { // none offered; a malformed one is found where it is read
+		return ledger.Pool{}, false
+	}
+	p := ledger.Pool{Name: ledger.SubnetPool(s.Namespace, s.Name), Ranges: []ledger.Range{r}}
+	if g, err := netip.ParseAddr(s.Spec.Gateway); err == nil {
+		p.Reserved = append(p.Reserved, ledger.Range{First: g, Last: g})
+	}
+	return p, true
+}
+
+func (b *builder) want(t *Tenant, c *request.Cluster, pools map[string]ledger.Pool) (ledger.Wanted, bool) {
+	d, ok := b.draft(t, c)
+	if !ok {
+		return ledger.Wanted{}, false
+	}
+	d.readVariables()
+	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.class.Key().String(), Defaults: b.tierClass(c.Spec.Tier).Defaults()}
+	if d.takesAddress() {
+		w.Claims = append(w.Claims, ledger.Claim{Field: "address", Pool: d.tier.AddressPool, Pin: address(c.Spec.Address), At: c.At(d.origin("address")...)})
+	}
+	subnet := ledger.SubnetPool(c.Namespace, c.Spec.Subnet)
+	switch _, offered := pools[subnet]; {
+	case c.Spec.ServerAddress == "" && !d.tier.ServerAddress:
+	case offered:
+		w.Claims = append(w.Claims, ledger.Claim{Field: "serverAddress", Pool: subnet, Pin: address(c.Spec.ServerAddress), At: c.At(d.origin("serverAddress")...)})
+	case d.tier.ServerAddress && c.Spec.ServerAddress == "":
+		d.found.Add(diag.Errorf(c.At("spec", "subnet"), "subnet/no-server-addresses", "tier %q needs a server address, and subnet %q of %s offers none", c.Spec.Tier, c.Spec.Subnet, c.Namespace).
+			Hintf("give the SubnetRequest a range serverAddresses, or pin one with spec.serverAddress"))
+	default: // a subnet made elsewhere: the pin is the tenant's word, there is no pool to check it against
+	}
+	b.found.Add(d.found...)
+	return w, true
+}
+
+func address(s string) netip.Addr {
+	a, err := netip.ParseAddr(s)
+	if err != nil { // none given; a malformed one is found where it is read
+		return netip.Addr{}
+	}
+	return a
+}
+
+// CheckLedger finds what is wrong with the whole ledger: every tenant must be in the input.
+func CheckLedger(tree fs.FS, in *Input) (diag.List, error) {
+	want, found, err := Want(tree, in)
+	if err != nil || found.Failed() { // said by Build already, and what is left out would look gone
+		return nil, err
+	}
+	l, found, err := ledger.Load(tree, in.Folders.Ledger)
+	if err != nil {
+		return nil, fmt.Errorf("checking the ledger: %w", err)
+	}
+	found.Add(l.Check(want.Clusters, want.Pools)...)
+	return found, nil
+}

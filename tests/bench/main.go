@@ -1,0 +1,129 @@
+// Command bench measures the real copyhold command on fleets that it makes: wall time, CPU time and peak memory of whole processes.
+// It is a benchmark, not a test: nothing fails when a machine is slow. Compare figures of one run only; machines are noisy.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	copyhold := flag.String("copyhold", "copyhold", "the command to measure")
+	rounds := flag.Int("rounds", 5, "runs of each case; the table shows the median")
+	flag.Parse()
+	if err := run(*copyhold, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(copyhold string, rounds int) error {
+	bin, err := filepath.Abs(copyhold)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "copyhold-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fleet := filepath.Join(dir, "fleet")
+	if err := os.CopyFS(fleet, os.DirFS("examples/fleet")); err != nil {
+		return err
+	}
+	thousand := filepath.Join(dir, "thousand")
+	if err := makeFleet(bin, thousand, 20, 50); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "case\twall ms\tCPU ms\tpeak MiB\t")
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"version (start to exit)", []string{"version"}},
+		{"render one tenant folder of the fleet", []string{"render", "--root", fleet, filepath.Join(fleet, "tenants/photon-prod")}},
+		{"render the fleet, 12 clusters", []string{"render", "--root", fleet}},
+		{"render 1,000 clusters", []string{"render", "--root", thousand}},
+		{"render one of 20 tenant folders, 50 clusters", []string{"render", "--root", thousand, filepath.Join(thousand, "tenants/tenant-07")}},
+	} {
+		m, err := median(bin, c.args, rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t\n", c.name, m.wall.Milliseconds(), m.cpu.Milliseconds(), m.peak>>10)
+	}
+	return w.Flush()
+}
+
+type measure struct {
+	wall, cpu time.Duration
+	peak      int64 // KiB
+}
+
+func median(bin string, args []string, rounds int) (measure, error) {
+	var all []measure
+	for range rounds {
+		c := exec.Command(bin, args...)
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		start := time.Now()
+		if err := c.Run(); err != nil {
+			return measure{}, fmt.Errorf("%w\n%s", err, stderr.String())
+		}
+		u := c.ProcessState.SysUsage().(*syscall.Rusage)
+		all = append(all, measure{time.Since(start), c.ProcessState.UserTime() + c.ProcessState.SystemTime(), u.Maxrss})
+	}
+	slices.SortFunc(all, func(a, b measure) int { return int(a.wall - b.wall) })
+	return all[len(all)/2], nil
+}
+
+// makeFleet makes a repository with the built-in catalog, a wide address pool, and clusters of a few shapes, each with an address
+// of its own.
+func makeFleet(bin, dir string, tenants, each int) error {
+	if out, err := exec.Command(bin, "init", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("init: %w\n%s", err, out)
+	}
+	catalog := filepath.Join(dir, "catalog/catalog.yaml")
+	data, err := os.ReadFile(catalog)
+	if err != nil {
+		return err
+	}
+	data = bytes.Replace(data, []byte("[172.21.208.100-172.21.208.199]"), []byte("[198.18.0.0/15]"), 1)
+	if err := os.WriteFile(catalog, data, 0o644); err != nil {
+		return err
+	}
+	n := 0
+	for t := range tenants {
+		folder := filepath.Join(dir, "tenants", fmt.Sprintf("tenant-%02d", t))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		for c := range each {
+			request := fmt.Sprintf(`apiVersion: copyhold.dev/v1alpha1
+kind: ClusterRequest
+metadata: {name: cluster-%03d}
+spec:
+  tier: kubeadm
+  version: %s
+  subnet: production
+  address: 198.18.%d.%d
+  workers:
+    md-0: {replicas: %d, size: %s}
+`, c, []string{"v1.33.5", "v1.34.1"}[n%2], n/250, n%250+1, n%5+1, []string{"small", "medium", "large"}[n%3])
+			n++
+			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("cluster-%03d.yaml", c)), []byte(request), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
