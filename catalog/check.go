@@ -42,6 +42,16 @@ func (c *Catalog) check() diag.List {
 	for _, name := range Sorted(c.Classes) {
 		found.Add(c.checkClass(name)...)
 	}
+	from := map[string]string{} // a management cluster has one class of a name
+	for _, name := range Sorted(c.Tiers) {
+		t := c.Tiers[name]
+		key := c.Classes[t.From].Namespace + "/" + t.Class
+		if other, ok := from[key]; ok && other != t.From {
+			found.Add(diag.Errorf(c.At("tiers", name, "from"), "catalog/ambiguous-class", "ClusterClass %s comes from %q here and from %q for another tier", key, t.From, other).
+				Hintf("the management cluster has one class of that name: take it from one source"))
+		}
+		from[key] = t.From
+	}
 	found.Add(c.checkPools()...)
 	found.Add(c.checkSubnetClaim()...)
 	for _, name := range Sorted(c.Overlays) {

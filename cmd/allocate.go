@@ -8,6 +8,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/diag"
 )
 
 type allocation struct {
@@ -73,8 +74,16 @@ func (a *app) allocate(args []string, o allocation) error {
 	if err := a.print(found); err != nil { // a request left out would look gone, a lock left out would look free
 		return err
 	}
+	namespaces := want.Namespaces
+	if in.Complete {
+		namespaces = l.Namespaces(namespaces)
+		if live := l.Live(); len(want.Clusters) == 0 && len(live) > 0 && !o.dryRun {
+			return a.print(diag.List{diag.Errorf(diag.Pos{File: in.Folders.Tenants}, "ledger/empty-fleet", "there is no request left, and the ledger has %s: nothing is released", count(len(live), "cluster")).
+				Hintf("is the folder checked out? If the fleet is gone: copyhold release, cluster by cluster")})
+		}
+	}
 	plan, found := l.Plan(ledger.Planning{
-		Wanted: want.Clusters, Pools: want.Pools, Namespaces: want.Namespaces,
+		Wanted: want.Clusters, Pools: want.Pools, Namespaces: namespaces,
 		Today: date(today), Until: date(today.AddDate(0, 0, in.Catalog.Quarantine())), Move: o.move,
 	})
 	if err := a.print(found); err != nil {

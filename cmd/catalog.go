@@ -91,8 +91,8 @@ func (a *app) showTier(t *tree, in *render.Input, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.print(found); err != nil {
-		return err
+	if err := a.print(found); err != nil || class == nil {
+		return orFound(err)
 	}
 	source := in.Catalog.Classes[in.Catalog.Tiers[name].From]
 	fields := map[string]string{}

@@ -7,22 +7,29 @@ import (
 
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/gitsource"
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var base string
+	c := &cobra.Command{
 		Use:   "check [PATH...]",
 		Short: "say everything that is wrong with a tenants repository or a part of it",
 		Long: `check reads and renders what PATH names and prints all findings, with file, line and column. It writes nothing.
 
-PATH is what render takes. The exit code is 1 when a finding is an error; warnings leave it 0.`,
+PATH is what render takes. At the root the ledger is judged as a whole: doubled addresses, locks and records that disagree, holders
+that are gone. With --base, so is what the change since the merge base with that revision does to the ledger: entries of clusters
+whose requests it does not touch, and deleted files. In CI, check the merge result. The exit code is 1 when a finding is an error.`,
 		Example: `  copyhold check
-  copyhold check tenants/photon-prod`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args) },
+  copyhold check tenants/photon-prod
+  copyhold check --base origin/main`,
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base) },
 	}
+	c.Flags().StringVar(&base, "base", "", "revision to compare the ledger with, as origin/main")
+	return c
 }
 
-func (a *app) check(args []string) error {
+func (a *app) check(args []string, base string) error {
 	t, paths, err := a.repository(args)
 	if err != nil {
 		return err
@@ -32,8 +39,15 @@ func (a *app) check(args []string) error {
 	if err != nil {
 		return err
 	}
-	if in != nil && in.Platform && !found.Failed() { // the ledger is judged as a whole, when all that stands in it is right
+	if in != nil && !found.Failed() {
 		more, err := render.CheckLedger(t, in)
+		if err != nil {
+			return err
+		}
+		found.Add(more...)
+	}
+	if base != "" && in != nil {
+		more, err := foreignChanges(t, in, base)
 		if err != nil {
 			return err
 		}
@@ -70,4 +84,16 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func foreignChanges(t *tree, in *render.Input, base string) (diag.List, error) {
+	repo, err := gitsource.Open(t.dir)
+	if err != nil {
+		return nil, err
+	}
+	was, err := repo.Base(base)
+	if err != nil {
+		return nil, err
+	}
+	return render.ForeignChanges(was, t, in)
 }

@@ -44,8 +44,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return a.report(root.Execute())
 }
 
-// found is the error of a command whose findings have been printed.
-var errFound = errors.New("findings")
+// errFound and errUsage are the errors of a command whose findings have been printed.
+var (
+	errFound = errors.New("findings")
+	errUsage = errors.New("usage")
+)
 
 // usageError is a mistake in how the command was called.
 type usageError struct {
@@ -69,9 +72,11 @@ It needs no cluster and no network, and the same commit always gives the same ou
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	c.Version = versionText()
+	c.SetVersionTemplate("{{.Version}}\n")
 	c.PersistentFlags().StringVar(&a.root, "root", "", "root of the tenants repository (default: the nearest folder upwards with a copyhold.yaml)")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath() + " --help"} })
-	c.AddCommand(a.initCommand(), a.newCommand(), a.renderCommand(), a.checkCommand(), a.allocateCommand(), a.catalogCommand(), a.versionCommand())
+	c.AddCommand(a.initCommand(), a.newCommand(), a.renderCommand(), a.checkCommand(), a.allocateCommand(), a.releaseCommand(), a.defaultsCommand(), a.ledgerCommand(), a.catalogCommand(), a.versionCommand())
 	return c
 }
 
@@ -83,6 +88,8 @@ func (a *app) report(err error) int {
 		return exitOK
 	case errors.Is(err, errFound):
 		return exitFindings
+	case errors.Is(err, errUsage):
+		return exitUsage
 	case errors.As(err, &usage):
 		a.fail(err.Error(), usage.hint)
 		return exitUsage
@@ -96,10 +103,15 @@ func (a *app) report(err error) int {
 
 // print writes findings to stderr, and returns errFound when one of them is an error.
 func (a *app) print(found diag.List) error {
+	usage := false
 	for _, f := range found.Sorted() {
 		a.finding(f)
+		usage = usage || strings.HasPrefix(f.Name, "path/")
 	}
-	if found.Failed() {
+	switch {
+	case usage: // the command line named what is not there
+		return errUsage
+	case found.Failed():
 		return errFound
 	}
 	return nil

@@ -48,7 +48,10 @@ func (a *app) init(dir string) error {
 			return err
 		}
 		names = append(names, name)
-		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); !errors.Is(err, fs.ErrNotExist) {
+		switch _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("looking into %s: %w", dir, err)
+		case err == nil:
 			found.Add(diag.Errorf(diag.Pos{File: filepath.ToSlash(filepath.Join(dir, name))}, "init/exists", "the file is there already, nothing is written"))
 		}
 		return nil
@@ -65,11 +68,15 @@ func (a *app) init(dir string) error {
 			return err
 		}
 		if err := writeNew(filepath.Join(dir, filepath.FromSlash(name)), data); err != nil {
-			return err
+			return fmt.Errorf("writing a tenants repository: %w", err)
 		}
 	}
 	a.say("wrote a tenants repository of %d files to %s", len(names), dir)
-	a.say("next: look through %s, then copyhold new cluster NAMESPACE/NAME", filepath.Join(dir, "catalog", "catalog.yaml"))
+	there := ""
+	if filepath.Clean(dir) != "." {
+		there = "cd " + dir + ", "
+	}
+	a.say("next: %slook through catalog/catalog.yaml, then copyhold new cluster NAMESPACE/NAME", there)
 	return nil
 }
 

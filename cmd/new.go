@@ -35,7 +35,7 @@ func (a *app) newCommand() *cobra.Command {
 	cluster := &cobra.Command{
 		Use:   "cluster NAMESPACE/NAME",
 		Short: "write a request for a cluster",
-		Long: `cluster writes tenants/NAMESPACE/NAME.yaml, a request that renders as it stands once its subnet and address are known.
+		Long: `cluster writes tenants/NAMESPACE/NAME.yaml. copyhold allocate then gives it an address.
 
 The tier is the only one on offer unless --tier says otherwise, the version the newest on offer, the subnet the only one the
 tenant has asked for.`,
@@ -96,7 +96,7 @@ func (a *app) newCluster(n newCluster) error {
 		return fmt.Errorf("writing the request: %w", err)
 	}
 	a.say("wrote %s", file)
-	a.say("next: copyhold check %s", path.Dir(file))
+	a.say("next: copyhold allocate, then copyhold check; commit the request and the ledger together")
 	return nil
 }
 

@@ -27,7 +27,7 @@ PATH is the root (everything), a tenant's folder or a file in it (its clusters a
 manifests and ClusterClasses). Without PATH it is the working folder. When anything is wrong, nothing is printed on stdout.`,
 		Example: `  copyhold render
   copyhold render tenants/photon-prod
-  copyhold render catalog -o dir=/tmp/platform`,
+  copyhold render -o dir=rendered`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.render(args, output) },
 	}
 	c.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json, or dir=DIR to write a file per object into an empty folder")
@@ -44,18 +44,18 @@ func (a *app) render(args []string, output string) error {
 		return err
 	}
 	defer t.close()
-	_, set, found, err := render.Render(t, paths...)
+	in, set, found, err := render.Render(t, paths...)
 	if err != nil {
 		return err
 	}
 	if !found.Failed() && set.Len() == 0 {
-		found.Add(nothing(paths))
+		found.Add(nothing(paths, in.Platform && !in.Complete))
 	}
 	if err := a.print(found); err != nil {
 		return err
 	}
 	if toDir {
-		return a.writeDir(set, dir)
+		return a.writeDir(t, set, dir)
 	}
 	var b bytes.Buffer // all of it or nothing: half a fleet on stdout looks like a fleet
 	write := set.WriteYAML
@@ -72,17 +72,25 @@ func (a *app) render(args []string, output string) error {
 }
 
 // nothing is the finding of an empty result. It is an error: whoever applies an empty fleet prunes the one that is there.
-func nothing(paths []string) diag.Finding {
+func nothing(paths []string, platform bool) diag.Finding {
 	where := strings.Join(paths, ", ")
 	if where == "." {
 		where = "this repository"
 	}
-	return diag.Errorf(diag.Pos{}, "render/nothing", "nothing to render in %s", where).
-		Hintf("copyhold new cluster NAMESPACE/NAME writes a first request")
+	f := diag.Errorf(diag.Pos{}, "render/nothing", "nothing to render in %s", where)
+	if platform {
+		return f.Hintf("an address pool with a mode, or a class source with render: true, would be rendered here")
+	}
+	return f.Hintf("copyhold new cluster NAMESPACE/NAME writes a first request")
 }
 
 // writeDir writes a file per object. The folder must be empty, so that nothing of an earlier fleet stays and nothing is overwritten.
-func (a *app) writeDir(set manifest.Set, dir string) error {
+func (a *app) writeDir(t *tree, set manifest.Set, dir string) error {
+	if abs, err := filepath.Abs(dir); err == nil {
+		if rel, err := t.relative(abs); err == nil && strings.Contains(rel, "/") {
+			return usageError{fmt.Errorf("folder %s lies in a folder of the repository, where its files would be read", dir), "name one beside them, or outside"}
+		}
+	}
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/diag"
 )
 
 // tree is a tenants repository on disk. Nothing in it is followed out of its root: os.Root sees to that for every open.
@@ -70,7 +71,7 @@ func through[T any](t *tree, op, name string, do func(string) (T, error)) (T, er
 	}
 	rel, relErr := filepath.Rel(t.dir, real)
 	if relErr != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return none, &fs.PathError{Op: op, Path: name, Err: render.ErrOutside}
+		return none, &fs.PathError{Op: op, Path: name, Err: diag.ErrOutside}
 	}
 	return do(rel)
 }
@@ -87,6 +88,8 @@ func (a *app) repository(args []string) (*tree, []string, error) {
 		if dir, err = findRoot(wd); err != nil {
 			return nil, nil, err
 		}
+	} else if _, err := os.Stat(filepath.Join(dir, render.RootFile)); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--root %s has no %s: it is not the root of a tenants repository", dir, render.RootFile), "copyhold init makes one"}
 	}
 	t, err := openTree(dir)
 	if err != nil {

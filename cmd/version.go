@@ -20,15 +20,19 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: `  copyhold version`,
 		Args:    exactly(0, "none"),
 		RunE: func(*cobra.Command, []string) error {
-			v := version
-			if info, ok := debug.ReadBuildInfo(); v == "" && ok {
-				v = info.Main.Version
-			}
-			if v == "" {
-				v = "(devel)"
-			}
-			_, err := fmt.Fprintf(a.stdout, "copyhold %s, Cluster API %s, %s\n", v, topology.Version, runtime.Version())
+			_, err := fmt.Fprintln(a.stdout, versionText())
 			return err
 		},
 	}
+}
+
+func versionText() string {
+	v := version
+	if info, ok := debug.ReadBuildInfo(); v == "" && ok {
+		v = info.Main.Version
+	}
+	if v == "" {
+		v = "(devel)"
+	}
+	return fmt.Sprintf("copyhold %s, Cluster API %s, %s", v, topology.Version, runtime.Version())
 }

@@ -26,9 +26,10 @@ REQUEST
 echo
 echo "\$ cat tenants/photon-prod/network.yaml"
 cat tenants/photon-prod/network.yaml
-run new cluster photon-prod/solar --address 172.21.208.100
+run new cluster photon-prod/solar
 echo
 echo "\$ cat tenants/photon-prod/solar.yaml"
 cat tenants/photon-prod/solar.yaml
+run allocate
 run check
 run render tenants/photon-prod

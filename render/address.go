@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"net/netip"
 
 	"copyhold.dev/copyhold/catalog"
@@ -25,7 +26,11 @@ func (d *draft) setAddresses() {
 		}
 		d.feed("address", d.address, d.origin("address")...)
 	} else if r.Spec.Address != "" {
-		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: tier %q has no address pool, or the service type is not LoadBalancer", r.Spec.Tier))
+		why := fmt.Sprintf("tier %q has no address pool", r.Spec.Tier)
+		if d.tier.AddressPool != "" {
+			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.value("serviceType"))
+		}
+		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: %s", why))
 	}
 	recorded := ""
 	if d.record != nil {
@@ -96,12 +101,9 @@ func (d *draft) inPool(c *catalog.Catalog) {
 	if err != nil || state == "" {
 		return
 	}
-	finding := diag.Errorf
-	if d.record != nil {
-		finding = diag.Warnf
+	why := fmt.Sprintf("not in address pool %q%s", pool.Name, diag.OneOf(pool.Texts()))
+	if state == ledger.Reserved {
+		why = fmt.Sprintf("reserved in address pool %q", pool.Name)
 	}
-	d.found.Add(finding(d.request.At(d.origin("address")...), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, map[ledger.State]string{
-		ledger.Outside:  "not in address pool \"" + pool.Name + "\"" + diag.OneOf(pool.Texts()),
-		ledger.Reserved: "reserved in address pool \"" + pool.Name + "\"",
-	}[state]))
+	d.found.Add(d.admission(d.request.At(d.origin("address")...), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why))
 }

@@ -7,7 +7,10 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
+
+	"golang.org/x/mod/semver"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
@@ -23,20 +26,29 @@ type builder struct {
 	found    diag.List
 	err      error
 	sources  map[string]classSource
-	classes  map[topology.Key]*topology.Class // nil when it cannot be used
-	tiers    map[string]*topology.Class       // by tier, with the tier's defaults; nil when it cannot be used
+	classes  map[classKey]*topology.Class // nil when it cannot be used
+	tiers    map[string]*topology.Class   // by tier, with the tier's defaults; nil when it cannot be used
 	dressed  map[dressKey]*dressing
-	overlays map[string]loadedOverlay
+	overlays map[string]*loadedOverlay
+}
+
+type classKey struct {
+	from string
+	topology.Key
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[topology.Key]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]loadedOverlay{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
 // of a fleet must never be taken for the whole.
 func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 	b := newBuilder(tree, in)
+	if v := in.Catalog.ClusterAPI; semver.MajorMinor(v) != semver.MajorMinor(topology.Version) {
+		b.found.Add(diag.Warnf(in.Catalog.At("clusterAPI"), "catalog/cluster-api", "the catalog speaks for Cluster API %s, but the engine in copyhold is %s", v, topology.Version).
+			Hintf("use the copyhold release whose engine is of the same minor"))
+	}
 	var objects []*manifest.Object
 	var held []holding
 	for _, t := range in.Tenants {
@@ -45,7 +57,13 @@ func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 		held = append(held, has...)
 	}
 	b.found.Add(doubled(b.in, held)...)
+	if in.Complete {
+		b.idleOverlays()
+	}
 	if in.Platform {
+		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
+			b.tierClass(name)
+		}
 		objects = append(objects, addressManifests(in.Catalog, held)...)
 		objects = append(objects, b.classObjects()...)
 	}
@@ -118,17 +136,19 @@ func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
 
 // draft pairs a request with its tier, class and record. It is not ok when there is nothing to compose; the reason is found.
 func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
+	d := &draft{request: c, record: t.Records[c.Name]}
+	d.offeredVersion(b.in.Catalog)
 	tier, ok := b.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {
 		f := diag.Errorf(c.At("spec", "tier"), "tier/unknown", "unknown tier %q%s", c.Spec.Tier, diag.OneOf(catalog.Sorted(b.in.Catalog.Tiers)))
 		if near := diag.Nearest(c.Spec.Tier, catalog.Sorted(b.in.Catalog.Tiers)); near != "" {
 			f = f.Hintf("did you mean %q?", near)
 		}
-		b.found.Add(f)
+		b.found.Add(append(d.found, f)...)
 		return nil, false
 	}
-	d := &draft{request: c, tier: tier, source: b.in.Catalog.Classes[tier.From], record: t.Records[c.Name]}
-	d.admission(b.in.Catalog)
+	d.tier, d.source = tier, b.in.Catalog.Classes[tier.From]
+	d.offeredTier(b.in.Catalog)
 	class := b.tierClass(c.Spec.Tier)
 	if class == nil {
 		b.found.Add(d.found...)
@@ -138,20 +158,26 @@ func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
 	return d, true
 }
 
-// admission are the rules for who may come in. They bind a cluster that is not in the ledger; for one that is, they only warn:
-// a tier switched off or a version retired must not break the tenants that run there.
-func (d *draft) admission(c *catalog.Catalog) {
-	finding := diag.Errorf
-	if d.record != nil {
-		finding = diag.Warnf
-	}
-	s := d.request.Spec
+// offeredTier and offeredVersion are rules for who may come in. They bind a cluster that is not in the ledger; for one that is, they
+// only warn: a tier switched off or a version retired must not break the tenants that run there.
+func (d *draft) offeredTier(c *catalog.Catalog) {
 	if !d.tier.On() {
-		d.found.Add(finding(d.request.At("spec", "tier"), "tier/disabled", "tier %q is switched off%s", s.Tier, diag.OneOf(enabled(c))))
+		d.found.Add(d.admission(d.request.At("spec", "tier"), "tier/disabled", "tier %q is switched off%s", d.request.Spec.Tier, diag.OneOf(enabled(c))))
 	}
-	if !slices.Contains(c.Versions, s.Version) {
-		d.found.Add(finding(d.request.At("spec", "version"), "version/no-image", "version %s has no worker image: workers would never join%s", s.Version, diag.OneOf(c.Versions)))
+}
+
+func (d *draft) offeredVersion(c *catalog.Catalog) {
+	if v := d.request.Spec.Version; !slices.Contains(c.Versions, v) {
+		d.found.Add(d.admission(d.request.At("spec", "version"), "version/no-image", "version %s has no worker image: workers would never join%s", v, diag.OneOf(c.Versions)))
 	}
+}
+
+// admission makes a finding that is an error for a cluster that is new, and a warning for one that the ledger knows.
+func (d *draft) admission(at diag.Pos, name, format string, args ...any) diag.Finding {
+	if d.record != nil {
+		return diag.Warnf(at, name, format, args...)
+	}
+	return diag.Errorf(at, name, format, args...)
 }
 
 func enabled(c *catalog.Catalog) []string {
@@ -188,26 +214,61 @@ func (b *builder) tierClass(name string) *topology.Class {
 	}
 	t := b.in.Catalog.Tiers[name]
 	class := b.class(t.From, t.Class, b.in.Catalog.At("tiers", name, "class"))
+	if class != nil && t.WorkerClass != "" && !slices.Contains(class.WorkerClasses(), t.WorkerClass) {
+		b.found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "workerClass"), "catalog/unknown-worker-class", "worker class %q%s", t.WorkerClass, diag.OneOf(class.WorkerClasses())))
+		class = nil
+	}
 	if class != nil && len(t.Defaults) > 0 {
-		with, _, gone := class.WithDefaults(topology.Defaults(t.Defaults))
-		for _, place := range gone {
-			b.found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "defaults", place), "catalog/unknown-variable", "class %q has no variable %q", t.Class, place))
-		}
-		class = with
+		class = b.tierDefaults(name, class)
 	}
 	b.tiers[name] = class
 	return class
 }
 
+// tierDefaults puts a tier's defaults over those of its class. An address is never a default: it would be everybody's.
+func (b *builder) tierDefaults(name string, class *topology.Class) *topology.Class {
+	t := b.in.Catalog.Tiers[name]
+	at := func(place string) diag.Pos { return b.in.Catalog.At("tiers", name, "defaults", place) }
+	with, _, gone := class.WithDefaults(topology.Defaults(t.Defaults))
+	var bad diag.List
+	for _, place := range gone {
+		bad.Add(diag.Errorf(at(place), "catalog/unknown-variable", "class %q has no variable %q", t.Class, place))
+	}
+	for _, field := range []string{"address", "serverAddress"} {
+		place := strings.Join(b.in.Catalog.Classes[t.From].Variable(field), ".")
+		if _, ok := t.Defaults[place]; ok {
+			bad.Add(diag.Errorf(at(place), "catalog/address-default", "tier %q makes an address the default of %s", name, place).Hintf("addresses are kept in the ledger"))
+		}
+	}
+	for _, p := range with.Validate() {
+		bad.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "defaults"), "class/refused", "Cluster API refuses class %q with the defaults of tier %q: %s: %s", t.Class, name, p.Field, shorten(p.Detail)))
+	}
+	if b.found.Add(bad...); bad.Failed() {
+		return nil
+	}
+	return with
+}
+
 // class is a ClusterClass as Cluster API has accepted it, worked out once.
 func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
 	key := topology.Key{Namespace: b.in.Catalog.Classes[from].Namespace, Name: name}
-	if c, done := b.classes[key]; done {
+	cached := classKey{from, key}
+	if c, done := b.classes[cached]; done {
 		return c
 	}
-	b.classes[key] = nil
+	b.classes[cached] = nil
 	objects, ok := b.source(from)
 	if !ok {
+		return nil
+	}
+	var there []string
+	for _, o := range objects {
+		if topology.IsClass(o) && o.GetNamespace() == key.Namespace {
+			there = append(there, o.GetName())
+		}
+	}
+	if !slices.Contains(there, name) {
+		b.found.Add(diag.Errorf(at, "class/missing", "class source %q has no ClusterClass %s%s", from, key, diag.OneOf(there)))
 		return nil
 	}
 	class, problems, err := topology.NewClass(objects, key)
@@ -219,7 +280,7 @@ func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
 		}
 		b.found.Add(diag.Errorf(at, "class/refused", "Cluster API refuses ClusterClass %s: %s%s", key, where, p.Detail))
 	}
-	b.classes[key] = class
+	b.classes[cached] = class
 	return class
 }
 
@@ -263,35 +324,67 @@ func (b *builder) withDefaults(class *topology.Class, defaults map[string]any) (
 	return x.class, x.fresh, x.gone
 }
 
-// admit runs Cluster API's admission on each Cluster, several at a time; the answers keep their order.
-func (b *builder) admit(drafts []*draft, clusters []*manifest.Object) []*manifest.Object {
-	out := make([]*manifest.Object, len(clusters))
-	errs := make([]error, len(clusters))
-	found := make([]diag.List, len(clusters))
-	work := make(chan int)
+// admit runs Cluster API's admission on each Cluster, those of one class together and several classes at a time; the answers keep
+// their order.
+func (b *builder) admit(drafts []*draft, composed, clusters []*manifest.Object) []*manifest.Object {
+	byClass := map[*topology.Class][]int{}
+	var order []*topology.Class
+	for i, d := range drafts {
+		if byClass[d.class] == nil {
+			order = append(order, d.class)
+		}
+		byClass[d.class] = append(byClass[d.class], i)
+	}
+	answers := make([]topology.Admission, len(clusters))
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := range work {
-				o, problems, err := drafts[i].class.Admit(clusters[i])
-				out[i], errs[i] = o, err
-				found[i] = slices.DeleteFunc(drafts[i].explain(problems), func(f diag.Finding) bool { // said before, in our own words
-					return slices.ContainsFunc(drafts[i].found, func(known diag.Finding) bool { return known.Pos == f.Pos })
-				})
-			}
-		})
+	for _, class := range order {
+		for part := range slices.Chunk(byClass[class], admitAtOnce) {
+			limit <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-limit }()
+				batch := make([]*manifest.Object, 0, len(part))
+				for _, i := range part {
+					batch = append(batch, clusters[i])
+				}
+				for n, a := range class.AdmitAll(batch) {
+					answers[part[n]] = a
+				}
+			})
+		}
 	}
-	for i := range clusters {
-		work <- i
-	}
-	close(work)
 	wg.Wait()
-	for _, f := range found {
-		b.found.Add(f...)
+	var out []*manifest.Object
+	for i, a := range answers {
+		d := drafts[i]
+		if len(a.Problems) > 0 && composed[i] != clusters[i] {
+			if _, own, err := d.class.Admit(composed[i]); err == nil && len(own) == 0 {
+				b.found.Add(b.blameOverlays(d, a.Problems)...)
+				continue
+			}
+		}
+		b.found.Add(slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
+			return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos })
+		})...)
+		b.err = errors.Join(b.err, a.Err)
+		if a.Cluster != nil {
+			out = append(out, a.Cluster)
+		}
 	}
-	b.err = errors.Join(b.err, errors.Join(errs...))
-	return slices.DeleteFunc(out, func(o *manifest.Object) bool { return o == nil })
+	return out
 }
+
+// blameOverlays says what Cluster API refuses of a cluster that was right before overlays changed it.
+func (b *builder) blameOverlays(d *draft, problems []topology.Problem) diag.List {
+	var found diag.List
+	for _, f := range d.explain(problems) {
+		found.Add(diag.Errorf(b.in.Catalog.At("overlays"), "overlay/refused", "what overlays make of %s is refused: %s", d.request, f.Message))
+	}
+	return found
+}
+
+// admitAtOnce is how many Clusters one goroutine takes on before it asks for more.
+const admitAtOnce = 100
 
 // doubled finds an address that two clusters hold. It is the worst a repository can say, so it is looked for wherever two
 // clusters are in sight at once.

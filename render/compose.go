@@ -30,7 +30,6 @@ type draft struct {
 	class   *topology.Class
 	found   diag.List
 
-	overlays  []string // that changed the Cluster after it was composed
 	variables map[string]any
 	overrides map[string]map[string]any // by pool
 	origins   map[string][]string       // where in the request the value at a variable's path was written
@@ -195,10 +194,13 @@ func (d *draft) setSizes() {
 		case size == "":
 		case len(path) != 1:
 			d.found.Add(diag.Errorf(d.request.At("spec", "workers", name, "size"), "request/no-such-field", "tier %q has no machine sizes", d.request.Spec.Tier))
-		case uniform && d.variables[path[0]] == nil:
+		case d.request.Has("spec", "variables", path[0]):
+			d.found.Add(diag.Errorf(d.request.At("spec", "workers", name, "size"), "request/conflict", "workers.%s.size is given beside variables.%s", name, path[0]).
+				Hintf("remove the one under variables"))
+		case uniform:
 			d.variables[path[0]] = size
 			d.origins[path[0]] = []string{"spec", "workers", name, "size"}
-		case d.variables[path[0]] != size:
+		default:
 			d.overrides[name] = map[string]any{path[0]: size}
 		}
 	}

@@ -17,11 +17,7 @@ import (
 func (d *draft) explain(problems []topology.Problem) diag.List {
 	var found diag.List
 	for _, p := range problems {
-		f := d.explainOne(p)
-		if len(d.overlays) > 0 {
-			f = f.Hintf("the request may be right: overlay %s changed the cluster after it", joined(d.overlays))
-		}
-		found.Add(f)
+		found.Add(d.explainOne(p))
 	}
 	return found
 }
@@ -36,7 +32,7 @@ var (
 )
 
 func (d *draft) explainOne(p topology.Problem) diag.Finding {
-	detail := shorten(p.Detail)
+	detail := strings.ReplaceAll(shorten(p.Detail), ` for cluster "x" in namespace "x"`, "") // topology.Admit judges clusters without their names
 	path := splitField(p.Field)
 	origin, what := d.locate(path)
 	at := d.request.At(origin...)
@@ -55,6 +51,9 @@ func (d *draft) explainOne(p topology.Problem) diag.Finding {
 	case p.Type == "FieldValueRequired" && what != "":
 		return d.missing(at, variablePath(path))
 	case what != "":
+		if len(origin) > 1 && origin[1] != "variables" { // in the tenant's own word
+			what = strings.Join(origin[1:], ".")
+		}
 		if v := d.request.Text(origin...); v != "" {
 			what += fmt.Sprintf(" %q", v)
 		}

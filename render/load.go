@@ -40,10 +40,12 @@ type rootFile struct {
 // Input is what a tree holds, read and checked part by part, ready to be built.
 type Input struct {
 	Folders
-	Catalog  *catalog.Catalog // nil when it has an error
-	Tenants  []*Tenant        // by namespace
-	Platform bool             // the platform application is asked for
-	selected []string         // paths asked for; empty means all
+	Catalog   *catalog.Catalog // nil when it has an error
+	Tenants   []*Tenant        // by namespace
+	Platform  bool             // the platform application is asked for
+	Complete  bool             // every tenant is read
+	selected  []string         // paths asked for
+	misplaced []string         // files beside the tenants' folders
 }
 
 // Tenant is one folder under tenants/.
@@ -76,17 +78,19 @@ func Load(tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		return nil, found, err
 	}
 	in := &Input{Folders: folders}
-	namespaces, bad, err := in.choose(tree, paths)
-	found.Add(bad...)
-	if err != nil || found.Failed() {
-		return nil, found, err
-	}
-	in.Catalog, bad, err = catalog.Load(tree, folders.Catalog)
+	in.Catalog, found, err = catalog.Load(tree, folders.Catalog)
 	if err != nil {
 		return nil, found, err
 	}
-	if found.Add(bad...); bad.Failed() { // what is built on a wrong catalog is wrong too; the requests are still read
+	if found.Failed() { // what is built on a wrong catalog is wrong too; the requests are still read
 		in.Catalog = nil
+	}
+	namespaces, bad, err := in.choose(tree, paths)
+	if found.Add(bad...); err != nil || bad.Failed() {
+		return nil, found, err
+	}
+	for _, name := range in.misplaced {
+		found.Add(misplaced(name))
 	}
 	for _, ns := range namespaces {
 		t, bad, err := in.loadTenant(tree, ns)
@@ -142,16 +146,13 @@ func (in *Input) choose(tree fs.FS, paths []string) ([]string, diag.List, error)
 		p = path.Clean(p)
 		switch {
 		case p == "." || p == in.Folders.Tenants:
-			all, err := namespaces(tree, in.Folders.Tenants)
-			if err != nil {
-				return nil, nil, err
-			}
-			out = append(out, all...)
+			in.Complete = true
 			in.Platform = in.Platform || p == "."
-		case p == in.Folders.Catalog:
+		case p == in.Folders.Catalog || strings.HasPrefix(p, in.Folders.Catalog+"/"):
 			in.Platform = true
+			p = in.Folders.Catalog
 		case strings.HasPrefix(p, in.Folders.Tenants+"/"):
-			if _, err := fs.Stat(tree, p); err != nil {
+			if _, err := fs.Stat(tree, p); err != nil && !errors.Is(err, diag.ErrOutside) {
 				found.Add(diag.Errorf(diag.Pos{File: p}, "path/missing", "there is no such file or folder"))
 				continue
 			}
@@ -164,15 +165,31 @@ func (in *Input) choose(tree fs.FS, paths []string) ([]string, diag.List, error)
 		}
 		in.selected = append(in.selected, p)
 	}
-	if in.Platform { // a tenant's addresses are manifests of the platform: every tenant is read
-		all, err := namespaces(tree, in.Folders.Tenants)
+	if in.Complete || in.Platform && in.perTenant() {
+		all, misplaced, err := namespaces(tree, in.Folders.Tenants)
 		if err != nil {
 			return nil, nil, err
+		}
+		if in.Complete {
+			in.misplaced = misplaced
 		}
 		out = append(out, all...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out), found, nil
+}
+
+// perTenant reports whether tenants' addresses are manifests of the platform, so that every tenant must be read for them.
+func (in *Input) perTenant() bool {
+	if in.Catalog == nil {
+		return false
+	}
+	for _, p := range in.Catalog.AddressPools {
+		if p.Mode == catalog.ModePerTenant {
+			return true
+		}
+	}
+	return false
 }
 
 // Selected reports whether the request in a file is asked for.
@@ -187,22 +204,24 @@ func readDir(tree fs.FS, dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-func namespaces(tree fs.FS, dir string) ([]string, error) {
+// namespaces are the folders under tenants/, and the files there that somebody may have taken for requests.
+func namespaces(tree fs.FS, dir string) (folders, misplaced []string, err error) {
 	entries, err := readDir(tree, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", dir, err)
+		return nil, nil, fmt.Errorf("reading %s: %w", dir, err)
 	}
-	var out []string
 	for _, e := range entries {
-		info, err := fs.Stat(tree, path.Join(dir, e.Name())) // a link counts as what it leads to
-		if err == nil && info.IsDir() {
-			out = append(out, e.Name())
-		} else if err != nil && e.Type()&fs.ModeSymlink != 0 {
-			out = append(out, e.Name()) // loadTenant says what is wrong with it
+		name := path.Join(dir, e.Name())
+		info, err := fs.Stat(tree, name) // a link counts as what it leads to
+		switch {
+		case err == nil && info.IsDir(), err != nil && e.Type()&fs.ModeSymlink != 0: // loadTenant says what is wrong with a link
+			folders = append(folders, e.Name())
+		case catalog.IsYAML(name):
+			misplaced = append(misplaced, name)
 		}
 	}
-	return out, nil
+	return folders, misplaced, nil
 }

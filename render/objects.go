@@ -199,7 +199,7 @@ func (b *builder) classObjects() []*manifest.Object {
 			continue
 		}
 		for _, o := range objects {
-			o = o.DeepCopy()
+			o = manifest.Bare(o)
 			a := o.GetAnnotations()
 			if a == nil {
 				a = map[string]string{}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -47,14 +48,15 @@ func (b *builder) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draf
 			*slots[i] = object
 		}
 		applied = append(applied, name)
+		b.overlays[name].seen = append(b.overlays[name].seen, in...)
 	}
 	for i, d := range drafts {
-		if composed[i] != clusters[i] {
-			d.overlays = applied
-		}
 		b.found.Add(d.kept(composed[i], clusters[i])...)
 	}
-	admitted := b.admit(drafts, clusters)
+	if b.found.Failed() && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
+		clusters = composed
+	}
+	admitted := b.admit(drafts, composed, clusters)
 	for _, o := range admitted {
 		sortVariables(o)
 	}
@@ -84,13 +86,29 @@ func (b *builder) overlay(name string) (overlay.Overlay, bool) {
 		b.err = err
 	}
 	ok := err == nil && !bad.Failed()
-	b.overlays[name] = loadedOverlay{o, ok}
+	b.overlays[name] = &loadedOverlay{Overlay: o, ok: ok}
 	return o, ok
 }
 
 type loadedOverlay struct {
 	overlay.Overlay
-	ok bool
+	ok   bool
+	seen []*manifest.Object // what it was applied to
+}
+
+// idleOverlays finds, once everything is rendered, what in the overlays changes nothing: a tenant that is not there, a patch whose
+// target is not.
+func (b *builder) idleOverlays() {
+	for _, name := range catalog.Sorted(b.in.Catalog.Overlays) {
+		for i, ns := range b.in.Catalog.Overlays[name].Tenants {
+			if !slices.ContainsFunc(b.in.Tenants, func(t *Tenant) bool { return t.Namespace == ns }) {
+				b.found.Add(diag.Warnf(b.in.Catalog.At("overlays", name, "tenants", fmt.Sprint(i)), "overlay/unknown-tenant", "overlay %q is for tenant %q, which is not there", name, ns))
+			}
+		}
+		if o := b.overlays[name]; o != nil && o.ok {
+			b.found.Add(o.Unmatched(o.seen)...)
+		}
+	}
 }
 
 // kept finds what overlays must leave alone: the addresses, which are the ledger's, and the variables, which are the tenant's and
@@ -102,6 +120,13 @@ func (d *draft) kept(before, after *manifest.Object) diag.List {
 		if _, ok := is[name]; !ok {
 			found.Add(diag.Errorf(d.request.At("metadata", "name"), "overlay/dropped-variable", "an overlay drops variable %q of %s", name, d.request).
 				Hintf("a strategic merge patch replaces the whole list of variables: use a JSON 6902 patch"))
+		}
+	}
+	for _, field := range []string{"classRef", "version"} {
+		path := []string{"spec", "topology", field}
+		if old, now := lookup(before.Object, path), lookup(after.Object, path); !reflect.DeepEqual(old, now) {
+			found.Add(diag.Errorf(d.request.At("metadata", "name"), "overlay/changed-"+strings.ToLower(field), "an overlay changes %s of %s from %v to %v", field, d.request, text(old), text(now)).
+				Hintf("tier and version are for the request to say"))
 		}
 	}
 	for _, field := range []string{"address", "serverAddress"} {

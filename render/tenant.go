@@ -22,10 +22,13 @@ func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, e
 	t := &Tenant{Namespace: namespace, Records: map[string]*ledger.Record{}}
 	dir := path.Join(in.Folders.Tenants, namespace)
 	var found diag.List
-	if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 {
+	if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 && !catalog.IsYAML(namespace) {
 		found.Add(diag.Errorf(diag.Pos{File: dir}, "request/bad-name", "folder %q, want a namespace: lower-case letters, digits and -, at most 63", namespace).
 			Hintf("the folder is the namespace: rename it"))
 		return t, found, nil
+	}
+	if info, err := fs.Stat(tree, dir); err == nil && !info.IsDir() {
+		return t, diag.List{misplaced(dir)}, nil
 	}
 	entries, err := readDir(tree, dir)
 	if err != nil {
@@ -54,6 +57,11 @@ func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, e
 		}
 	}
 	return t, found, nil
+}
+
+func misplaced(name string) diag.Finding {
+	return diag.Errorf(diag.Pos{File: name}, "request/misplaced", "the file stands beside the tenants' folders, where no request is read").
+		Hintf("move it to %s/NAMESPACE/%s: the folder is the namespace", path.Dir(name), path.Base(name))
 }
 
 // loadFile reads one entry of a tenant's folder. A file that would be passed over in silence could be a cluster somebody counts
@@ -100,13 +108,10 @@ func loadFile(tree fs.FS, name string) (request.Requests, diag.List, error) {
 	return r, found, nil
 }
 
-// ErrOutside is what a tree answers for a link that leads out of it.
-var ErrOutside = errors.New("the link leads out of the repository")
-
 // badLink makes a finding of a link that leads nowhere or out of the root.
 func badLink(name string, err error) (diag.Finding, bool) {
 	switch {
-	case errors.Is(err, ErrOutside):
+	case errors.Is(err, diag.ErrOutside):
 		return diag.Errorf(diag.Pos{File: name}, "request/link-outside", "the link leads out of the repository").
 			Hintf("commit the file itself"), true
 	case errors.Is(err, fs.ErrNotExist):
@@ -147,7 +152,7 @@ func (in *Input) loadRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, dia
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, nil
-	case errors.Is(err, ErrOutside), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, diag.ErrOutside), errors.Is(err, fs.ErrPermission):
 		return nil, diag.List{diag.Errorf(diag.Pos{File: name}, "ledger/unreadable", "%v", err).Hintf("restore the file from Git")}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("reading ledger: %w", err)

@@ -87,16 +87,21 @@ func address(s string) netip.Addr {
 	return a
 }
 
-// CheckLedger finds what is wrong with the whole ledger: every tenant must be in the input.
+// CheckLedger finds what is wrong between the ledger and the requests of an input: a cluster that it does not know yet, an address
+// that another has. When every tenant was read, the ledger is judged as a whole too. Requests with an error must not get here: a
+// cluster that is left out would look gone.
 func CheckLedger(tree fs.FS, in *Input) (diag.List, error) {
 	want, found, err := Want(tree, in)
-	if err != nil || found.Failed() { // said by Build already, and what is left out would look gone
+	if err != nil || found.Failed() { // said by Build already
 		return nil, err
 	}
 	l, found, err := ledger.Load(tree, in.Folders.Ledger)
 	if err != nil {
 		return nil, fmt.Errorf("checking the ledger: %w", err)
 	}
-	found.Add(l.Check(want.Clusters, want.Pools)...)
+	if in.Complete {
+		found.Add(l.Check(want.Clusters, want.Pools)...)
+	}
+	found.Add(l.CheckWanted(want.Clusters, want.Pools)...)
 	return found, nil
 }

@@ -59,6 +59,23 @@ func (l *Ledger) Check(wanted []Wanted, pools map[string]Pool) diag.List {
 	return found
 }
 
+// CheckWanted finds what stands between clusters that are asked for and the ledger: no record yet, or an address that is not theirs to
+// take. Nobody's quarantine is over for it, since it knows no day: what is still kept from others stays so.
+func (l *Ledger) CheckWanted(wanted []Wanted, pools map[string]Pool) diag.List {
+	_, found := l.Plan(Planning{Wanted: wanted, Pools: pools, Today: "0000-00-00", Until: "0000-00-00"})
+	for _, w := range wanted {
+		r := l.Records[w.holder()]
+		if r != nil && r.Released == "" || slices.ContainsFunc(found, func(f diag.Finding) bool {
+			return slices.ContainsFunc(w.Claims, func(c Claim) bool { return c.At == f.Pos })
+		}) {
+			continue
+		}
+		found.Add(diag.Errorf(w.At, "ledger/not-allocated", "%s is not in the ledger yet", w.holder()).
+			Hintf("run copyhold allocate, and commit what it writes with the request"))
+	}
+	return found
+}
+
 // checkHolding compares an address on record with its lock and its pool.
 func (l *Ledger) checkHolding(r *Record, h holding, pools map[string]Pool) diag.List {
 	var found diag.List

@@ -124,6 +124,27 @@ func (l *Ledger) AllRecords() []*Record {
 	return slices.SortedFunc(maps.Values(l.Records), func(a, b *Record) int { return cmp.Compare(a.Holder(), b.Holder()) })
 }
 
+// Live are the clusters on record that are not released, by holder.
+func (l *Ledger) Live() []string {
+	var out []string
+	for _, r := range l.AllRecords() {
+		if r.Released == "" {
+			out = append(out, r.Holder())
+		}
+	}
+	return out
+}
+
+// Namespaces adds to some namespaces all that the ledger speaks of: a tenant's folder that vanished is still one.
+func (l *Ledger) Namespaces(known []string) []string {
+	all := slices.Clone(known)
+	for _, r := range l.Records {
+		all = append(all, r.Namespace)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // SubnetPool is the name of the pool that the server addresses of a subnet form. The dot keeps it apart from address pools, whose
 // names have none; tenants' subnets may have the same addresses.
 func SubnetPool(namespace, subnet string) string { return namespace + "." + subnet }

@@ -330,6 +330,84 @@ func (p *planner) defaults(r *Record, w Wanted, old *Record) {
 	r.Defaults = defaults
 }
 
+// Release gives back what a cluster has, whoever asks for it.
+func (l *Ledger) Release(holder string, today, until Date) (Plan, diag.List) {
+	p := &planner{ledger: l, in: Planning{Today: today, Until: until}, locks: map[string]*Lock{}}
+	r := l.Records[holder]
+	known := r != nil
+	if known && r.Released == "" {
+		p.release(r)
+	}
+	for _, k := range l.AllLocks() { // a lock without a record is given back as well
+		if k.Holder != holder {
+			continue
+		}
+		known = true
+		if file := l.LockFile(k.Pool, k.Address); !k.Released() && p.locks[file] == nil {
+			p.lock(&Lock{Pool: k.Pool, Address: k.Address, Holder: holder, Until: until})
+			p.say("%s releases %s of %s until %s", holder, k.Address, k.Pool, until)
+		}
+	}
+	if !known {
+		return Plan{}, diag.List{diag.Errorf(diag.Pos{}, "ledger/gone", "the ledger has nothing of %s", holder)}
+	}
+	return p.plan()
+}
+
+// Difference is a variable default as recorded and as the class has it today; "-" where it has none.
+type Difference struct {
+	Place    string `json:"variable"`
+	Recorded string `json:"recorded"`
+	Today    string `json:"today"`
+	Same     bool   `json:"same"`
+}
+
+// CompareDefaults sets a cluster's recorded defaults beside today's, by place.
+func CompareDefaults(r *Record, w Wanted) []Difference {
+	places := maps.Clone(w.Defaults)
+	if places == nil {
+		places = map[string]any{}
+	}
+	maps.Copy(places, r.Defaults)
+	var out []Difference
+	for _, place := range sortedKeys(places) {
+		d := Difference{Place: place, Recorded: text(r.Defaults, place), Today: text(w.Defaults, place)}
+		d.Same = d.Recorded == d.Today
+		out = append(out, d)
+	}
+	return out
+}
+
+func text(m map[string]any, place string) string {
+	v, ok := m[place]
+	if !ok {
+		return "-"
+	}
+	j, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(j)
+}
+
+// AcceptDefaults records today's defaults for a cluster that has a record.
+func (l *Ledger) AcceptDefaults(w Wanted) Plan {
+	old := l.Records[w.holder()]
+	r := *old
+	r.Class, r.Defaults = w.Class, maps.Clone(w.Defaults)
+	p := &planner{ledger: l}
+	for _, d := range CompareDefaults(old, w) {
+		if !d.Same {
+			p.say("%s: %s was %s, is %s from now on", w.holder(), d.Place, d.Recorded, d.Today)
+		}
+	}
+	if !same(old.RecordSpec, r.RecordSpec) {
+		p.records = append(p.records, &r)
+	}
+	out, _ := p.plan()
+	return out
+}
+
 // same reports whether two record bodies are written the same way.
 func same(a, b RecordSpec) bool {
 	x, errX := json.Marshal(a)

@@ -163,3 +163,99 @@ func (p Pool) firstFree(r Range, blocked []Range) (netip.Addr, bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// Usage is how full a pool is, in addresses. Used are held, Quarantine released and not yet free again; Free are all that can be
+// given out today.
+type Usage struct {
+	Pool                 string
+	Size, Reserved, Free *big.Int
+	Used, Quarantine     int
+}
+
+// Usage counts the addresses of pools, in order of their names.
+func (l *Ledger) Usage(pools map[string]Pool, today Date) []Usage {
+	var out []Usage
+	for _, name := range sortedKeys(pools) {
+		p := pools[name]
+		u := Usage{Pool: name, Size: p.Size(), Reserved: p.withheld()}
+		taken := big.NewInt(0) // of those that could be given out
+		for _, k := range l.Locks[name] {
+			switch {
+			case !k.Released():
+				u.Used++
+			case today.Before(k.Until):
+				u.Quarantine++
+			default:
+				continue
+			}
+			if p.State(k.Address) == "" {
+				taken.Add(taken, big.NewInt(1))
+			}
+		}
+		u.Free = new(big.Int).Sub(u.Size, u.Reserved)
+		u.Free.Sub(u.Free, taken)
+		out = append(out, u)
+	}
+	return out
+}
+
+// withheld counts the addresses in the pool that are never given out.
+func (p Pool) withheld() *big.Int {
+	n := new(big.Int)
+	for _, r := range p.Ranges {
+		for _, cut := range merged(p.Reserved) {
+			if cut.Overlaps(r) {
+				n.Add(n, Range{later(cut.First, r.First), earlier(cut.Last, r.Last)}.size())
+			}
+		}
+		if !p.AvoidBuggyIPs || !r.First.Is4() {
+			continue
+		}
+		// Of every 256 addresses two are buggy; the ends of the range are walked one by one.
+		for a := r.First; a.IsValid() && r.Contains(a); {
+			if p.buggy(a) && !slices.ContainsFunc(p.Reserved, func(c Range) bool { return c.Contains(a) }) {
+				n.Add(n, big.NewInt(1))
+			}
+			a = nextBuggy(a)
+		}
+	}
+	return n
+}
+
+// nextBuggy is the next IPv4 address after a that ends in .0 or .255, or an invalid one at the end.
+func nextBuggy(a netip.Addr) netip.Addr {
+	b := a.As4()
+	if b[3] == 255 {
+		return a.Next()
+	}
+	b[3] = 255
+	return netip.AddrFrom4(b)
+}
+
+// merged are ranges sorted and joined where they touch or overlap.
+func merged(ranges []Range) []Range {
+	s := slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return a.First.Compare(b.First) })
+	var out []Range
+	for _, r := range s {
+		if n := len(out); n > 0 && out[n-1].Overlaps(r) {
+			out[n-1].Last = later(out[n-1].Last, r.Last)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func later(a, b netip.Addr) netip.Addr {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b netip.Addr) netip.Addr {
+	if a.Less(b) {
+		return a
+	}
+	return b
+}

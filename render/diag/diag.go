@@ -6,6 +6,7 @@ package diag
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,3 +169,6 @@ func distance(a, b string) int {
 	}
 	return d[len(a)][len(b)]
 }
+
+// ErrOutside is what a tree answers for a link that leads out of it.
+var ErrOutside = errors.New("the link leads out of the repository")

@@ -175,3 +175,22 @@ func (s Set) WriteJSON(w io.Writer) error {
 	_, err = b.WriteTo(w)
 	return err
 }
+
+// Bare is a copy of an object without what an API server wrote into it, so that an exported class and the chart it came from
+// are one and the same.
+func Bare(o *Object) *Object {
+	o = o.DeepCopy()
+	delete(o.Object, "status")
+	if m, ok := o.Object["metadata"].(map[string]any); ok {
+		for _, k := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink", "finalizers"} {
+			delete(m, k)
+		}
+		if a, ok := m["annotations"].(map[string]any); ok {
+			delete(a, "kubectl.kubernetes.io/last-applied-configuration")
+			if len(a) == 0 {
+				delete(m, "annotations")
+			}
+		}
+	}
+	return o
+}

@@ -68,7 +68,7 @@ func (c *Cluster) checkPool(name string, p Pool) diag.List {
 	var found diag.List
 	at := func(field string) diag.Pos { return c.At("spec", "workers", name, field) }
 	key := c.KeyAt("spec", "workers", name)
-	if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+	if errs := validation.IsDNS1123Label(name); len(errs) > 0 && len(name) <= validation.DNS1123LabelMaxLength {
 		found.Add(diag.Errorf(key, "request/bad-name", "worker pool %q, want lower-case letters, digits and -, starting and ending with a letter or digit", name))
 	} else if n := len(c.Name) + 1 + len(name); n > maxPoolName {
 		found.Add(diag.Errorf(key, "request/name-too-long", "cluster and worker pool name together have %d characters, want at most %d: Cluster API adds suffixes and uses the result as a label", n, maxPoolName).

@@ -47,7 +47,7 @@ func Parse(file string, data []byte) ([]Document, diag.List) {
 			return docs, found
 		}
 		if err != nil {
-			found.Add(syntax(file, err))
+			found.Add(syntax(file, text, err))
 			return docs, found
 		}
 		root := content(&n)
@@ -97,18 +97,31 @@ func clean(file string, data []byte) ([]byte, diag.List) {
 
 var lineInError = regexp.MustCompile(`line (\d+): `)
 
-// syntax turns a parser's error into a finding; the parser names a line, never a column.
-func syntax(file string, err error) diag.Finding {
+// tabbed is the first line up to and with one that is indented with a tab, or 0.
+func tabbed(text []byte, last int) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if n++; n > last {
+			break
+		}
+		if bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) && len(bytes.TrimSpace(line)) > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// syntax turns a parser's error into a finding; the parser names a line, never a column, and often the one after the fault.
+func syntax(file string, text []byte, err error) diag.Finding {
 	p, msg := diag.Pos{File: file, Line: 1}, strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := lineInError.FindStringSubmatch(msg); m != nil {
 		p.Line, _ = strconv.Atoi(m[1])
 		msg = strings.Replace(msg, m[0], "", 1)
 	}
-	f := diag.Errorf(p, "yaml/syntax", "%s", msg)
-	if strings.Contains(msg, "cannot start any token") {
-		f = f.Hintf("indent with spaces, and quote a value that starts with @, ` or %%")
+	if line := tabbed(text, p.Line); line > 0 {
+		return diag.Errorf(diag.Pos{File: file, Line: line, Col: 1}, "yaml/syntax", "the line is indented with a tab").Hintf("indent with spaces")
 	}
-	return f
+	return diag.Errorf(p, "yaml/syntax", "%s", msg).Hintf("look at this line and the one before: indentation, a space after each colon, quotes around values that start with @, ` or %%")
 }
 
 // content is the node a document holds, or nil when it holds nothing.
@@ -138,7 +151,7 @@ func refuse(file string, n *yaml.Node, depth int) diag.List {
 		return diag.List{diag.Errorf(at, "yaml/alias", "alias *%s is not allowed here", n.Value).Hintf("write the value out")}
 	case n.Anchor != "":
 		return diag.List{diag.Errorf(at, "yaml/alias", "anchor &%s is not allowed here", n.Anchor).Hintf("write the value out where it is used")}
-	case !plainTags[n.ShortTag()]:
+	case n.Style&yaml.TaggedStyle != 0 || !plainTags[n.ShortTag()]:
 		return diag.List{diag.Errorf(at, "yaml/tag", "tag %s is not allowed here", n.ShortTag()).Hintf("quote the value if it is text")}
 	}
 	var found diag.List

@@ -61,6 +61,9 @@ type Class struct {
 	digest    string
 	webhook   *admission.Cluster
 	memo      *memo
+
+	lists   sync.Once
+	asLists *clusterv1.ClusterClass // see AdmitAll
 }
 
 type templateKey struct{ group, kind, name string }
@@ -90,7 +93,7 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 		if o.GetNamespace() != key.Namespace {
 			continue
 		}
-		o = bare(o)
+		o = manifest.Bare(o)
 		switch {
 		case IsClass(o) && o.GetName() == key.Name:
 			c.class = &clusterv1.ClusterClass{}
@@ -120,25 +123,6 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 	}
 	c.webhook = &admission.Cluster{Client: shelf{c.class}}
 	return c, nil, nil
-}
-
-// bare is a copy of an object without what an API server wrote into it, so that an exported class and the chart it came from
-// are one and the same.
-func bare(o *manifest.Object) *manifest.Object {
-	o = o.DeepCopy()
-	delete(o.Object, "status")
-	if m, ok := o.Object["metadata"].(map[string]any); ok {
-		for _, k := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink", "finalizers"} {
-			delete(m, k)
-		}
-		if a, ok := m["annotations"].(map[string]any); ok {
-			delete(a, corev1.LastAppliedConfigAnnotation)
-			if len(a) == 0 {
-				delete(m, "annotations")
-			}
-		}
-	}
-	return o
 }
 
 // references are the templates the class names, each with the place it is named at.

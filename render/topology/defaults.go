@@ -2,6 +2,7 @@ package topology
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -71,6 +72,14 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 	with = &Class{class: class, templates: c.templates, digest: c.digest, memo: newMemo()}
 	with.webhook = &admission.Cluster{Client: shelf{class}}
 	return with, fresh, slices.Sorted(maps.Keys(left))
+}
+
+// Validate runs Cluster API's ClusterClass webhook again, for a class whose defaults were replaced.
+func (c *Class) Validate() []Problem {
+	if _, err := (&admission.ClusterClass{}).ValidateCreate(context.Background(), c.class); err != nil {
+		return problemsOf(err)
+	}
+	return nil
 }
 
 // Equal reports whether two sets of defaults say the same.
