@@ -66,7 +66,7 @@ func (a *app) allocate(args []string, o allocation) error {
 	if err != nil {
 		return err
 	}
-	l, more, err := ledger.Load(t, in.Folders.Ledger)
+	l, more, err := in.Ledger(t)
 	found.Add(more...)
 	if err != nil {
 		return err

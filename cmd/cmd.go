@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,8 @@ type app struct {
 
 // Main runs the command and returns its exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// A run is short and its memory goes with it: collecting garbage is worth its time only when there is much of it.
+	debug.SetGCPercent(400)
 	log.SetOutput(io.Discard) // helm tells it what it thinks of a chart's values; stderr is for findings
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, colour: wantsColour(stderr)}
 	root := a.command()

@@ -116,7 +116,7 @@ func (a *app) readBooks(b *books) error {
 	if found.Add(more...); err != nil {
 		return err
 	}
-	l, more, err := ledger.Load(b.tree, in.Folders.Ledger)
+	l, more, err := in.Ledger(b.tree)
 	if found.Add(more...); err != nil {
 		return err
 	}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"copyhold.dev/copyhold/render"
@@ -21,6 +23,9 @@ import (
 type tree struct {
 	root *os.Root
 	dir  string // absolute, without links
+
+	mu      sync.Mutex
+	folders map[string]*os.Root // handles of folders that were read from: a name is then looked up in one step, not in one per part
 }
 
 func openTree(dir string) (*tree, error) {
@@ -35,27 +40,56 @@ func openTree(dir string) (*tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the repository: %w", err)
 	}
-	return &tree{root: r, dir: abs}, nil
+	return &tree{root: r, dir: abs, folders: map[string]*os.Root{}}, nil
 }
 
-func (t *tree) close() { _ = t.root.Close() }
+func (t *tree) close() {
+	for _, f := range t.folders {
+		_ = f.Close()
+	}
+	_ = t.root.Close()
+}
+
+// maxFolders bounds how many handles are kept open.
+const maxFolders = 256
+
+// folder is a handle of the folder that a name lies in, and the name in it.
+func (t *tree) folder(name string) (*os.Root, string) {
+	dir, base := path.Split(name)
+	if dir == "" {
+		return t.root, base
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.folders[dir]
+	if f == nil && len(t.folders) < maxFolders {
+		if r, err := t.root.OpenRoot(path.Clean(dir)); err == nil {
+			f = r
+			t.folders[dir] = r
+		}
+	}
+	if f == nil {
+		return t.root, name
+	}
+	return f, base
+}
 
 // Open implements fs.FS.
 func (t *tree) Open(name string) (fs.File, error) {
-	return through(t, "open", name, func(n string) (fs.File, error) { return t.root.Open(n) })
+	return through(t, "open", name, func(r *os.Root, n string) (fs.File, error) { return r.Open(n) })
 }
 
 // Stat implements fs.StatFS: a pipe or device is looked at, never opened.
 func (t *tree) Stat(name string) (fs.FileInfo, error) {
-	return through(t, "stat", name, t.root.Stat)
+	return through(t, "stat", name, (*os.Root).Stat)
 }
 
-func through[T any](t *tree, op, name string, do func(string) (T, error)) (T, error) {
+func through[T any](t *tree, op, name string, do func(*os.Root, string) (T, error)) (T, error) {
 	var none T
 	if !fs.ValidPath(name) {
 		return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
-	v, err := do(name)
+	v, err := do(t.folder(name))
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return v, err
 	}
@@ -73,7 +107,7 @@ func through[T any](t *tree, op, name string, do func(string) (T, error)) (T, er
 	if relErr != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 		return none, &fs.PathError{Op: op, Path: name, Err: diag.ErrOutside}
 	}
-	return do(rel)
+	return do(t.root, rel)
 }
 
 // repository finds the root and opens it, and turns the paths of the command line into paths below it. No path means the working

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -32,8 +34,11 @@ func lockLedger(root, dir string) (func(), error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// carryOut writes a plan's files one after the other, each whole or not at all. What is left over from a run that was cut off is
+// carryOut writes a plan's files, each whole or not at all, in the plan's order. What is left over from a run that was cut off is
 // cleared away first.
+//
+// All new contents are on disk under temporary names before the first file gets its own, so that anybody who looks, even after a
+// crash, sees of each file the old content or the new. Waiting for the disk is nearly all of the work: it is done for many at once.
 func carryOut(root, dir string, writes []ledger.Write) error {
 	if len(writes) == 0 {
 		return nil
@@ -41,39 +46,87 @@ func carryOut(root, dir string, writes []ledger.Write) error {
 	if err := sweep(filepath.Join(root, filepath.FromSlash(dir))); err != nil {
 		return err
 	}
-	for _, w := range writes {
-		if err := replace(filepath.Join(root, filepath.FromSlash(w.File)), w.Data); err != nil {
+	temps, err := prepare(root, writes)
+	defer func() {
+		for _, t := range temps {
+			if t != "" {
+				_ = os.Remove(t) // what did not become a file
+			}
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("%w; no file of the ledger is changed", err)
+	}
+	folders := map[string]bool{}
+	for i, w := range writes {
+		name := filepath.Join(root, filepath.FromSlash(w.File))
+		if err := os.Rename(temps[i], name); err != nil {
 			return fmt.Errorf("writing %s: %w; what is written so far stands, and copyhold allocate goes on from there", w.File, err)
+		}
+		temps[i] = ""
+		folders[filepath.Dir(name)] = true
+	}
+	for folder := range folders {
+		if err := syncDir(folder); err != nil {
+			return fmt.Errorf("writing %s: %w", folder, err)
 		}
 	}
 	return nil
 }
 
-// replace writes a file so that anybody who looks sees the old content or the new, and nothing else, even after a crash: the new
-// content is on disk before it gets the name, and the name is on disk before replace returns.
-func replace(name string, data []byte) (err error) {
-	dir := filepath.Dir(name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, tempPrefix)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
+// prepare puts each content on disk under a temporary name beside the file it is for. On an error it returns what is there already.
+func prepare(root string, writes []ledger.Write) ([]string, error) {
+	const atOnce = 32
+	together := len(writes) > 4*atOnce && runtime.GOOS == "linux"
+	temps, errs := make([]string, len(writes)), make([]error, len(writes))
+	made := map[string]bool{}
+	for _, w := range writes {
+		dir := filepath.Dir(filepath.Join(root, filepath.FromSlash(w.File)))
+		if made[dir] {
+			continue
 		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return temps, fmt.Errorf("writing %s: %w", w.File, err)
+		}
+		made[dir] = true
+	}
+	var wg sync.WaitGroup
+	for worker := range atOnce {
+		wg.Go(func() {
+			for i := worker; i < len(writes); i += atOnce {
+				name := filepath.Join(root, filepath.FromSlash(writes[i].File))
+				if temps[i], errs[i] = temporary(name, writes[i].Data, !together); errs[i] != nil {
+					errs[i] = fmt.Errorf("writing %s: %w", writes[i].File, errs[i])
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return temps, err
+		}
+	}
+	if together {
+		if err := syncAll(root); err != nil {
+			return temps, fmt.Errorf("writing the ledger: %w", err)
+		}
+	}
+	return temps, nil
+}
+
+func temporary(name string, data []byte, sync bool) (string, error) {
+	temp := filepath.Join(filepath.Dir(name), tempPrefix+filepath.Base(name))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err = os.Rename(f.Name(), name); err != nil {
-		return err
+	_, err = f.Write(data)
+	if sync {
+		err = errors.Join(err, f.Sync())
 	}
-	return syncDir(dir)
+	return temp, errors.Join(err, f.Close())
 }
 
 func syncDir(dir string) error {

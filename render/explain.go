@@ -50,6 +50,9 @@ func (d *draft) explainOne(p topology.Problem) diag.Finding {
 		return d.missing(d.request.At("spec"), []string{name})
 	case p.Type == "FieldValueRequired" && what != "":
 		return d.missing(at, variablePath(path))
+	case d.frozen(origin, what):
+		return diag.Errorf(d.record.At("spec", "defaults", what), "ledger/frozen", "the default %s: %v that %s was admitted with is no longer allowed by class %q: %s", what, d.record.Defaults[what], d.request, d.class.Key().Name, inWords(detail)).
+			Hintf("every later change to the running cluster fails until the class allows it again, the request sets another, or copyhold defaults accept %s", d.request)
 	case what != "":
 		if len(origin) > 1 && origin[1] != "variables" { // in the tenant's own word
 			what = strings.Join(origin[1:], ".")
@@ -64,6 +67,15 @@ func (d *draft) explainOne(p topology.Problem) diag.Finding {
 		where = p.Field + ": "
 	}
 	return diag.Errorf(at, "cluster/refused", "Cluster API refuses the cluster: %s%s", where, detail)
+}
+
+// frozen reports whether a refused value is a default that the ledger has recorded, and not the tenant's.
+func (d *draft) frozen(origin []string, variable string) bool {
+	if d.record == nil || d.request.Has(origin...) && len(origin) > 2 {
+		return false
+	}
+	_, recorded := d.record.Defaults[variable]
+	return recorded
 }
 
 // missing says which field of the request would fill a required variable.

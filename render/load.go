@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -92,15 +94,38 @@ func Load(tree fs.FS, paths ...string) (*Input, diag.List, error) {
 	for _, name := range in.misplaced {
 		found.Add(misplaced(name))
 	}
-	for _, ns := range namespaces {
-		t, bad, err := in.loadTenant(tree, ns)
-		if err != nil {
-			return nil, found, err
-		}
-		found.Add(bad...)
-		in.Tenants = append(in.Tenants, t)
+	bad, err = in.loadTenants(tree, namespaces)
+	found.Add(bad...)
+	return in, found, err
+}
+
+// loadTenants reads tenants' folders, several at a time, and keeps them in order.
+func (in *Input) loadTenants(tree fs.FS, namespaces []string) (diag.List, error) {
+	type loaded struct {
+		tenant *Tenant
+		found  diag.List
+		err    error
 	}
-	return in, found, nil
+	all := make([]loaded, len(namespaces))
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for i, ns := range namespaces {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			all[i].tenant, all[i].found, all[i].err = in.loadTenant(tree, ns)
+		})
+	}
+	wg.Wait()
+	var found diag.List
+	for _, l := range all {
+		if l.err != nil {
+			return found, l.err
+		}
+		found.Add(l.found...)
+		in.Tenants = append(in.Tenants, l.tenant)
+	}
+	return found, nil
 }
 
 func loadRoot(tree fs.FS) (Folders, diag.List, error) {

@@ -87,6 +87,17 @@ func address(s string) netip.Addr {
 	return a
 }
 
+// Ledger reads the whole ledger; what was read of it with the requests is not read again.
+func (in *Input) Ledger(tree fs.FS) (*ledger.Ledger, diag.List, error) {
+	known := map[string]*ledger.Record{}
+	for _, t := range in.Tenants {
+		for _, r := range t.Records {
+			known[r.Holder()] = r
+		}
+	}
+	return ledger.Load(tree, in.Folders.Ledger, known)
+}
+
 // CheckLedger finds what is wrong between the ledger and the requests of an input: a cluster that it does not know yet, an address
 // that another has. When every tenant was read, the ledger is judged as a whole too. Requests with an error must not get here: a
 // cluster that is left out would look gone.
@@ -95,7 +106,7 @@ func CheckLedger(tree fs.FS, in *Input) (diag.List, error) {
 	if err != nil || found.Failed() { // said by Build already
 		return nil, err
 	}
-	l, found, err := ledger.Load(tree, in.Folders.Ledger)
+	l, found, err := in.Ledger(tree)
 	if err != nil {
 		return nil, fmt.Errorf("checking the ledger: %w", err)
 	}

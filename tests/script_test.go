@@ -27,6 +27,10 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
+			for _, who := range []string{"AUTHOR", "COMMITTER"} { // git asks for somebody
+				e.Setenv("GIT_"+who+"_NAME", "copyhold")
+				e.Setenv("GIT_"+who+"_EMAIL", "copyhold@example.org")
+			}
 			return nil
 		},
 	})

@@ -8,8 +8,10 @@ import (
 	"maps"
 	"net/netip"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"copyhold.dev/copyhold/render/diag"
 )
@@ -22,26 +24,24 @@ type Ledger struct {
 }
 
 // Load reads a ledger folder. A folder that is not there is an empty ledger. Files that do not parse are left out and found.
-func Load(tree fs.FS, dir string) (*Ledger, diag.List, error) {
+// Records that the caller has read already, by holder, are not read again; known may be nil.
+func Load(tree fs.FS, dir string, known map[string]*Record) (*Ledger, diag.List, error) {
 	l := &Ledger{Records: map[string]*Record{}, Locks: map[string]map[netip.Addr]*Lock{}, dir: dir}
-	var found diag.List
-	bad, err := eachFile(tree, path.Join(dir, "clusters"), func(file string, data []byte) diag.List {
-		r, bad := ParseRecord(file, data)
-		if !bad.Failed() {
-			l.Records[r.Holder()] = r
-		}
-		return bad
-	})
+	records, found, err := list(tree, path.Join(dir, "clusters"))
+	if err != nil {
+		return nil, found, err
+	}
+	locks, bad, err := list(tree, path.Join(dir, "addresses"))
 	if found.Add(bad...); err != nil {
 		return nil, found, err
 	}
-	bad, err = eachFile(tree, path.Join(dir, "addresses"), func(file string, data []byte) diag.List {
-		k, bad := ParseLock(file, data)
-		if !bad.Failed() {
-			l.put(k)
-		}
-		return bad
-	})
+	bad, err = parseAll(tree, records, func(file string) *Record {
+		return known[path.Base(path.Dir(file))+"/"+trimYAML(path.Base(file))]
+	}, ParseRecord, func(r *Record) { l.Records[r.Holder()] = r })
+	if found.Add(bad...); err != nil {
+		return nil, found, err
+	}
+	bad, err = parseAll(tree, locks, func(string) *Lock { return nil }, ParseLock, l.put)
 	found.Add(bad...)
 	return l, found, err
 }
@@ -53,9 +53,10 @@ func (l *Ledger) put(k *Lock) {
 	l.Locks[k.Pool][k.Address] = k
 }
 
-// eachFile calls do for each file two folders down: <dir>/<folder>/<name>.yaml. Anything else there is found, except what begins
-// with a dot: those are files being written.
-func eachFile(tree fs.FS, dir string, do func(file string, data []byte) diag.List) (diag.List, error) {
+// list names the files two folders down: <dir>/<folder>/<name>.yaml. Anything else there is found, except what begins with a dot:
+// those are files being written.
+func list(tree fs.FS, dir string) ([]string, diag.List, error) {
+	var files []string
 	var found diag.List
 	err := fs.WalkDir(tree, dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == dir {
@@ -70,32 +71,61 @@ func eachFile(tree fs.FS, dir string, do func(file string, data []byte) diag.Lis
 			if e.IsDir() {
 				return fs.SkipDir
 			}
-			return nil
-		case e.IsDir() && depth < 2:
-			return nil
-		case !e.Type().IsRegular() || depth != 2 || path.Ext(name) != ".yaml":
-			if path.Base(name) == "README.md" {
-				return nil
-			}
+		case e.IsDir() && depth < 2, path.Base(name) == "README.md":
+		case e.Type().IsRegular() && depth == 2 && path.Ext(name) == ".yaml":
+			files = append(files, name)
+		default:
 			found.Add(diag.Errorf(diag.Pos{File: name}, "ledger/stray", "this is not a file of the ledger").Hintf("the ledger is written by copyhold allocate: move it elsewhere"))
 			if e.IsDir() {
 				return fs.SkipDir
 			}
-			return nil
 		}
-		data, err := fs.ReadFile(tree, name)
-		if errors.Is(err, fs.ErrPermission) {
-			found.Add(diag.Errorf(diag.Pos{File: name}, "ledger/unreadable", "no permission to read the file"))
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		found.Add(do(name, data)...)
 		return nil
 	})
 	if err != nil {
-		return found, fmt.Errorf("reading ledger: %w", err)
+		return nil, found, fmt.Errorf("reading ledger: %w", err)
+	}
+	return files, found, nil
+}
+
+// parseAll reads and parses files, several at a time, and hands what is right to put, in order.
+func parseAll[T any](tree fs.FS, files []string, known func(file string) *T, parse func(string, []byte) (*T, diag.List), put func(*T)) (diag.List, error) {
+	type parsed struct {
+		value *T
+		found diag.List
+		err   error
+	}
+	all := make([]parsed, len(files))
+	workers := runtime.GOMAXPROCS(0)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(files); i += workers {
+				if all[i].value = known(files[i]); all[i].value != nil {
+					continue
+				}
+				data, err := fs.ReadFile(tree, files[i])
+				switch {
+				case errors.Is(err, fs.ErrPermission):
+					all[i].found = diag.List{diag.Errorf(diag.Pos{File: files[i]}, "ledger/unreadable", "no permission to read the file")}
+				case err != nil:
+					all[i].err = fmt.Errorf("reading ledger: %w", err)
+				default:
+					all[i].value, all[i].found = parse(files[i], data)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var found diag.List
+	for _, p := range all {
+		if p.err != nil {
+			return found, p.err
+		}
+		found.Add(p.found...)
+		if p.value != nil && !p.found.Failed() {
+			put(p.value)
+		}
 	}
 	return found, nil
 }

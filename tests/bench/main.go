@@ -40,22 +40,30 @@ func run(copyhold string, rounds int) error {
 		return err
 	}
 	thousand := filepath.Join(dir, "thousand")
-	if err := makeFleet(bin, thousand, 20, 50); err != nil {
+	if err := makeFleet(bin, thousand, 20, 50, true); err != nil {
+		return err
+	}
+	ten := filepath.Join(dir, "ten-thousand")
+	if err := makeFleet(bin, ten, 100, 100, false); err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "case\twall ms\tCPU ms\tpeak MiB\t")
 	for _, c := range []struct {
-		name string
-		args []string
+		name   string
+		args   []string
+		before func() error
 	}{
-		{"version (start to exit)", []string{"version"}},
-		{"render one tenant folder of the fleet", []string{"render", "--root", fleet, filepath.Join(fleet, "tenants/photon-prod")}},
-		{"render the fleet, 12 clusters", []string{"render", "--root", fleet}},
-		{"render 1,000 clusters", []string{"render", "--root", thousand}},
-		{"render one of 20 tenant folders, 50 clusters", []string{"render", "--root", thousand, filepath.Join(thousand, "tenants/tenant-07")}},
+		{"version (start to exit)", []string{"version"}, nil},
+		{"render one tenant folder of the fleet", []string{"render", "--root", fleet, filepath.Join(fleet, "tenants/photon-prod")}, nil},
+		{"render the fleet, 12 clusters", []string{"render", "--root", fleet}, nil},
+		{"render 1,000 clusters", []string{"render", "--root", thousand}, nil},
+		{"render one of 20 tenant folders, 50 clusters", []string{"render", "--root", thousand, filepath.Join(thousand, "tenants/tenant-07")}, nil},
+		{"allocate 10,000 clusters in an empty /16", []string{"allocate", "--root", ten}, func() error { return os.RemoveAll(filepath.Join(ten, "ledger")) }},
+		{"allocate again, nothing to do", []string{"allocate", "--root", ten}, nil},
+		{"check 10,000 clusters and their ledger", []string{"check", "--root", ten}, nil},
 	} {
-		m, err := median(bin, c.args, rounds)
+		m, err := median(bin, c.args, rounds, c.before)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -69,9 +77,14 @@ type measure struct {
 	peak      int64 // KiB
 }
 
-func median(bin string, args []string, rounds int) (measure, error) {
+func median(bin string, args []string, rounds int, before func() error) (measure, error) {
 	var all []measure
 	for range rounds {
+		if before != nil {
+			if err := before(); err != nil {
+				return measure{}, err
+			}
+		}
 		c := exec.Command(bin, args...)
 		var stderr bytes.Buffer
 		c.Stderr = &stderr
@@ -86,9 +99,9 @@ func median(bin string, args []string, rounds int) (measure, error) {
 	return all[len(all)/2], nil
 }
 
-// makeFleet makes a repository with the built-in catalog, a wide address pool, and clusters of a few shapes, each with an address
-// of its own.
-func makeFleet(bin, dir string, tenants, each int) error {
+// makeFleet makes a repository with the built-in catalog, an address pool of a /16, and clusters of a few shapes, each with an
+// address of its own or with none yet.
+func makeFleet(bin, dir string, tenants, each int, pinned bool) error {
 	if out, err := exec.Command(bin, "init", dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("init: %w\n%s", err, out)
 	}
@@ -97,7 +110,7 @@ func makeFleet(bin, dir string, tenants, each int) error {
 	if err != nil {
 		return err
 	}
-	data = bytes.Replace(data, []byte("[172.21.208.100-172.21.208.199]"), []byte("[198.18.0.0/15]"), 1)
+	data = bytes.Replace(data, []byte("[172.21.208.100-172.21.208.199]"), []byte("[198.18.0.0/16]"), 1)
 	if err := os.WriteFile(catalog, data, 0o644); err != nil {
 		return err
 	}
@@ -108,6 +121,10 @@ func makeFleet(bin, dir string, tenants, each int) error {
 			return err
 		}
 		for c := range each {
+			pin := ""
+			if pinned {
+				pin = fmt.Sprintf("  address: 198.18.%d.%d\n", n/250, n%250+1)
+			}
 			request := fmt.Sprintf(`apiVersion: copyhold.dev/v1alpha1
 kind: ClusterRequest
 metadata: {name: cluster-%03d}
@@ -115,10 +132,9 @@ spec:
   tier: kubeadm
   version: %s
   subnet: production
-  address: 198.18.%d.%d
-  workers:
+%s  workers:
     md-0: {replicas: %d, size: %s}
-`, c, []string{"v1.33.5", "v1.34.1"}[n%2], n/250, n%250+1, n%5+1, []string{"small", "medium", "large"}[n%3])
+`, c, []string{"v1.33.5", "v1.34.1"}[n%2], pin, n%5+1, []string{"small", "medium", "large"}[n%3])
 			n++
 			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("cluster-%03d.yaml", c)), []byte(request), 0o644); err != nil {
 				return err
