@@ -76,8 +76,11 @@ func carryOut(root, dir string, writes []ledger.Write) error {
 
 // prepare puts each content on disk under a temporary name beside the file it is for. On an error it returns what is there already.
 func prepare(root string, writes []ledger.Write) ([]string, error) {
-	const atOnce = 32
-	together := len(writes) > 4*atOnce && runtime.GOOS == "linux"
+	together := len(writes) > 100 && runtime.GOOS == "linux"
+	atOnce := 32
+	if together { // nobody waits for the disk, and a folder takes one new file at a time
+		atOnce = 2
+	}
 	temps, errs := make([]string, len(writes)), make([]error, len(writes))
 	made := map[string]bool{}
 	for _, w := range writes {

@@ -56,7 +56,7 @@ func (c *Class) admit(o *manifest.Object) admitted {
 		return admitted{problems: []Problem{{Detail: err.Error()}}}
 	}
 	if cl.GetClassKey() != client.ObjectKeyFromObject(c.class) {
-		return admitted{err: fmt.Errorf("Cluster %s is of class %s, not %s", o.GetName(), cl.GetClassKey(), c.Key())} //nolint:staticcheck // Cluster is a kind
+		return admitted{err: fmt.Errorf("the class of Cluster %s is %s, not %s", o.GetName(), cl.GetClassKey(), c.Key())}
 	}
 	// A name is judged where it was written; here only what Clusters of any name share is judged.
 	cl.Name, cl.Namespace = "x", "x"

@@ -62,6 +62,8 @@ type Class struct {
 	webhook   *admission.Cluster
 	memo      *memo
 
+	defaults func() Defaults // see Defaults; worked out once
+
 	lists   sync.Once
 	asLists *clusterv1.ClusterClass // see AdmitAll
 }
@@ -88,6 +90,7 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 		return nil, nil, fmt.Errorf("starting the Cluster API engine: %w", err)
 	}
 	c := &Class{templates: map[templateKey]*manifest.Object{}, memo: newMemo()}
+	c.defaults = sync.OnceValue(c.readDefaults)
 	var all []client.Object
 	for _, o := range objects {
 		if o.GetNamespace() != key.Namespace {

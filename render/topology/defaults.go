@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,8 +21,10 @@ import (
 // that is there. So machineSize: small and controlPlane.network.serviceType: LoadBalancer say exactly what the schema says.
 type Defaults map[string]any
 
-// Defaults are those of the class today.
-func (c *Class) Defaults() Defaults {
+// Defaults are those of the class today. They are shared: do not change them.
+func (c *Class) Defaults() Defaults { return c.defaults() }
+
+func (c *Class) readDefaults() Defaults {
 	out := Defaults{}
 	for i := range c.class.Spec.Variables {
 		v := &c.class.Spec.Variables[i]
@@ -70,6 +73,7 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 	}
 	slices.Sort(fresh)
 	with = &Class{class: class, templates: c.templates, digest: c.digest, memo: newMemo()}
+	with.defaults = sync.OnceValue(with.readDefaults)
 	with.webhook = &admission.Cluster{Client: shelf{class}}
 	return with, fresh, slices.Sorted(maps.Keys(left))
 }
