@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/strict"
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
@@ -231,7 +231,7 @@ func (a *app) table(output string, rows any, print func(io.Writer)) error {
 		data, err = json.MarshalIndent(rows, "", "  ")
 		data = append(data, '\n')
 	case "yaml":
-		data, err = yaml.Marshal(rows)
+		data, err = strict.Marshal(rows)
 	default:
 		return usageError{fmt.Errorf("output %q, want table, json or yaml", output), ""}
 	}

@@ -52,7 +52,7 @@ func (l *Ledger) Check(wanted []Wanted, pools map[string]Pool) diag.List {
 			}
 			for _, r := range records {
 				found.Add(diag.Errorf(r.At("spec"), "ledger/duplicate", "address %s is on record for more than one cluster: %s", a, strings.Join(names, ", ")).
-					Hintf("the one that came later must give it up: see git log %s", path.Dir(l.LockFile("x", a))))
+					Hintf("the one that came later must give it up: see git log %s", path.Join(l.dir, "addresses")))
 			}
 		}
 	}

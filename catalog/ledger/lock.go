@@ -1,12 +1,11 @@
 package ledger
 
 import (
-	"fmt"
+	"bytes"
 	"net/netip"
 	"path"
+	"regexp"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/strict"
@@ -68,11 +67,7 @@ func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	restore := func(f diag.Finding) diag.List { return diag.List{f.Hintf("restore the file from Git")} }
 	docs, found := strict.Parse(file, data)
 	if found.Failed() {
-		if strings.Contains(string(data), "<<<<<<< ") {
-			return nil, diag.List{diag.Errorf(diag.Pos{File: file, Line: 1}, "ledger/conflict", "the file holds a Git conflict: two branches took one address").
-				Hintf("keep the side that is merged already, then run copyhold allocate for the other")}
-		}
-		return nil, found
+		return nil, conflicted(file, data, "two branches took one address", found)
 	}
 	if len(docs) != 1 {
 		return nil, restore(diag.Errorf(diag.Pos{File: file}, "ledger/malformed", "%d documents, want one %s", len(docs), KindLock))
@@ -101,11 +96,21 @@ func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	return l, found
 }
 
-func validDate(d Date) bool {
-	var y, m, day int
-	n, err := fmt.Sscanf(string(d), "%4d-%2d-%2d", &y, &m, &day)
-	return err == nil && n == 3 && len(d) == len("2026-12-01") && m >= 1 && m <= 12 && day >= 1 && day <= 31
+// conflicted finds the marks of a Git conflict in a file that does not parse; without them it is found to be what it is found to be.
+func conflicted(file string, data []byte, what string, found diag.List) diag.List {
+	n := 0
+	for line := range bytes.Lines(data) {
+		if n++; bytes.HasPrefix(line, []byte("<<<<<<< ")) {
+			return diag.List{diag.Errorf(diag.Pos{File: file, Line: n}, "ledger/conflict", "the file holds a Git conflict: %s", what).
+				Hintf("keep the side that is merged already, then run copyhold allocate for the other")}
+		}
+	}
+	return found
 }
+
+var datePattern = regexp.MustCompile(`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`)
+
+func validDate(d Date) bool { return datePattern.MatchString(string(d)) }
 
 // FormatLock is the inverse of ParseLock: the same lock always gives the same bytes.
 func FormatLock(l *Lock) ([]byte, error) {
@@ -113,7 +118,7 @@ func FormatLock(l *Lock) ([]byte, error) {
 	if l.Released() {
 		state = stateReleased
 	}
-	return yaml.Marshal(lockFile{
+	return strict.Marshal(lockFile{
 		APIVersion: APIVersion,
 		Kind:       KindLock,
 		Spec:       lockSpec{Address: l.Address.String(), Holder: l.Holder, State: state, Until: string(l.Until)},

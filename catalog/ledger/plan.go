@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -146,10 +147,10 @@ func (p *planner) release(r *Record) {
 	p.records = append(p.records, &gone)
 	for _, h := range r.holdings() {
 		k := p.ledger.Locks[h.pool][h.address]
-		if k == nil || k.Holder != r.Holder() || k.Released() {
+		if h.pool == "" || k != nil && (k.Holder != r.Holder() || k.Released()) {
 			continue
 		}
-		p.lock(&Lock{Pool: k.Pool, Address: k.Address, Holder: k.Holder, Until: p.in.Until})
+		p.lock(&Lock{Pool: h.pool, Address: h.address, Holder: r.Holder(), Until: p.in.Until})
 		p.say("%s releases %s of %s until %s: its request is gone", r.Holder(), h.address, h.pool, p.in.Until)
 	}
 }
@@ -185,6 +186,12 @@ func (p *planner) serve(w Wanted) {
 			r.ServerAddress, r.ServerPool = a.String(), from
 		}
 	}
+	for _, h := range r.holdings() { // an address that is not claimed any more stays the cluster's until that is gone
+		claimed := slices.ContainsFunc(w.Claims, func(c Claim) bool { return c.Field == h.field })
+		if !claimed && h.pool != "" {
+			p.keep(w, Claim{Field: h.field, Pool: h.pool, At: w.At}, h.address, h.pool)
+		}
+	}
 	p.defaults(r, w, old)
 	if old == nil || !same(old.RecordSpec, r.RecordSpec) {
 		p.records = append(p.records, r)
@@ -208,15 +215,15 @@ func (p *planner) address(w Wanted, c Claim, has netip.Addr, pool string) (netip
 			return has, pool, false
 		}
 		if has.IsValid() {
-			p.lock(&Lock{Pool: pool, Address: has, Holder: w.holder(), Until: p.in.Until})
+			if k := p.ledger.Locks[pool][has]; k == nil || k.Holder == w.holder() {
+				p.lock(&Lock{Pool: pool, Address: has, Holder: w.holder(), Until: p.in.Until})
+			}
 			p.say("%s MOVES from %s to %s: kubeconfigs and certificates with the old address break", w.holder(), has, c.Pin)
 		}
 		return c.Pin, c.Pool, true
 	}
-	for _, k := range p.byHolder[w.holder()] { // taken before, by a run that was cut off, or by this cluster when it was here before
-		if k.Pool == c.Pool && (!k.Released() || p.in.Today.Before(k.Until)) && p.used[sphere(k.Pool)][k.Address] == w.holder() {
-			return k.Address, c.Pool, p.keep(w, c, k.Address, c.Pool)
-		}
+	if k := p.before(w, c); k != nil {
+		return k.Address, c.Pool, p.keep(w, c, k.Address, c.Pool)
 	}
 	a, ok := p.in.Pools[c.Pool].Pick(w.holder(), p.used[sphere(c.Pool)])
 	if !ok {
@@ -225,6 +232,22 @@ func (p *planner) address(w Wanted, c Claim, has netip.Addr, pool string) (netip
 	}
 	p.take(w, c, a)
 	return a, c.Pool, true
+}
+
+// before is a lock of the cluster's own that no record speaks of: one that a run which was cut off has taken, or else one that the
+// cluster had when it was here before and that is still kept from others.
+func (p *planner) before(w Wanted, c Claim) *Lock {
+	var was *Lock
+	for _, k := range p.byHolder[w.holder()] {
+		switch {
+		case k.Pool != c.Pool || p.used[sphere(k.Pool)][k.Address] != w.holder():
+		case !k.Released():
+			return k
+		case was == nil && p.in.Today.Before(k.Until) && p.in.Pools[c.Pool].State(k.Address) == "":
+			was = k
+		}
+	}
+	return was
 }
 
 func (p *planner) take(w Wanted, c Claim, a netip.Addr) {
@@ -242,15 +265,15 @@ func (p *planner) keep(w Wanted, c Claim, a netip.Addr, pool string) bool {
 	switch {
 	case k != nil && k.Holder == w.holder() && !k.Released():
 		return true
-	case k == nil && p.used[sphere(pool)][a] != w.holder():
+	case k == nil && p.used[sphere(pool)][a] != "" && p.used[sphere(pool)][a] != w.holder():
 		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, a, w.holder(), p.used[sphere(pool)][a]).
-			Hintf("one of the two came second and must get another address"))
+			Hintf("one of the two came second and must get another address: see git log %s", p.ledger.LockFile(pool, a)))
 		return false
 	case k == nil:
 		p.lock(&Lock{Pool: pool, Address: a, Holder: w.holder()})
 		p.say("%s has %s of %s on record: its lock is written", w.holder(), a, pool)
 		return true
-	case k.Holder == w.holder(), !p.in.Today.Before(k.Until):
+	case k.Holder == w.holder(), k.Released() && !p.in.Today.Before(k.Until):
 		p.lock(&Lock{Pool: pool, Address: a, Holder: w.holder()})
 		p.say("%s takes %s of %s again", w.holder(), a, pool)
 		return true
@@ -280,6 +303,11 @@ func (p *planner) pin(w Wanted, c Claim) bool {
 			Hintf("choose another, or remove the field and run copyhold allocate"))
 		return false
 	}
+	if has := p.used[sphere(c.Pool)][c.Pin]; has != "" && has != w.holder() { // on record, or pinned, without a lock
+		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, c.Pin, w.holder(), has).
+			Hintf("choose another, or remove the field and run copyhold allocate"))
+		return false
+	}
 	if k == nil || k.Holder != w.holder() || k.Released() {
 		p.take(w, c, c.Pin)
 	}
@@ -289,12 +317,14 @@ func (p *planner) pin(w Wanted, c Claim) bool {
 func (p *planner) exhausted(w Wanted, c Claim) diag.Finding {
 	pool := p.in.Pools[c.Pool]
 	held, quarantined := 0, 0
-	for _, k := range p.ledger.Locks[c.Pool] {
+	for a := range p.used[sphere(c.Pool)] {
+		k := p.ledger.Locks[c.Pool][a]
 		switch {
-		case !k.Released():
-			held++
-		case p.in.Today.Before(k.Until):
+		case pool.State(a) != "":
+		case k != nil && k.Released() && p.in.Today.Before(k.Until):
 			quarantined++
+		default:
+			held++
 		}
 	}
 	return diag.Errorf(c.At, "ledger/exhausted", "no address of %q is free for %s: %s in all, %d held, %d in quarantine", c.Pool, w.holder(), pool.Size(), held, quarantined).
@@ -427,12 +457,26 @@ func (p *planner) plan() (Plan, diag.List) {
 		}
 		out.Writes = append(out.Writes, Write{file, data})
 	}
+	readable := map[string]bool{} // defaults that were found to come back as they were written; most clusters have the same
 	for _, r := range p.records {
+		file := path.Clean(p.ledger.RecordFile(r.Holder()))
 		data, err := FormatRecord(r)
-		if err != nil {
-			panic(err) // read from YAML or JSON
+		if key := fmt.Sprint(r.Defaults); err == nil && !readable[key] {
+			back, bad := ParseRecord(file, data)
+			readable[key] = !bad.Failed() && same(back.RecordSpec, r.RecordSpec)
+			if !readable[key] {
+				err = errors.New("it would not be read back as it was written")
+			}
 		}
-		out.Writes = append(out.Writes, Write{path.Clean(p.ledger.RecordFile(r.Holder())), data})
+		if err != nil {
+			p.found.Add(diag.Errorf(diag.Pos{File: file}, "ledger/unwritable", "the record of %s cannot be written: %v", r.Holder(), err).
+				Hintf("a variable default of class %s holds text that YAML cannot keep: change it there", r.Class))
+			continue
+		}
+		out.Writes = append(out.Writes, Write{file, data})
+	}
+	if p.found.Failed() {
+		return Plan{}, p.found
 	}
 	return out, p.found
 }

@@ -7,8 +7,7 @@ package ledger
 import (
 	"net/netip"
 	"path"
-
-	"sigs.k8s.io/yaml"
+	"regexp"
 
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/strict"
@@ -61,7 +60,7 @@ func (r *Record) At(p ...string) diag.Pos { return r.doc.At(p...) }
 func ParseRecord(file string, data []byte) (*Record, diag.List) {
 	docs, found := strict.Parse(file, data)
 	if found.Failed() {
-		return nil, found
+		return nil, conflicted(file, data, "two branches changed one cluster", found)
 	}
 	if len(docs) != 1 {
 		found.Add(diag.Errorf(diag.Pos{File: file}, "ledger/malformed", "%d documents, want one %s", len(docs), KindRecord).
@@ -90,8 +89,20 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 			found.Add(diag.Errorf(d.At("spec", field), "ledger/malformed", "%s %q, want an IP address in its shortest form", field, text))
 		}
 	}
+	// A pool's name is part of a path that allocate writes to.
+	for _, pool := range []struct{ field, name string }{{"addressPool", r.AddressPool}, {"serverPool", r.ServerPool}} {
+		if pool.name != "" && !poolName.MatchString(pool.name) {
+			found.Add(diag.Errorf(d.At("spec", pool.field), "ledger/malformed", "%s %q, want the name of a pool", pool.field, pool.name))
+		}
+	}
+	if r.Released != "" && !validDate(r.Released) {
+		found.Add(diag.Errorf(d.At("spec", "released"), "ledger/malformed", "released %q, want a day as 2026-12-01", r.Released))
+	}
 	return r, found
 }
+
+// poolName is an address pool's name, or namespace.subnet.
+var poolName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
 
 func trimYAML(name string) string {
 	if ext := path.Ext(name); ext == ".yaml" {
@@ -102,7 +113,7 @@ func trimYAML(name string) string {
 
 // FormatRecord is the inverse of ParseRecord: the same record always gives the same bytes.
 func FormatRecord(r *Record) ([]byte, error) {
-	return yaml.Marshal(recordFile{
+	return strict.Marshal(recordFile{
 		APIVersion: APIVersion,
 		Kind:       KindRecord,
 		Metadata:   recordMetadata{Namespace: r.Namespace, Name: r.Name},

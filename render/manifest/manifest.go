@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"copyhold.dev/copyhold/render/strict"
 )
 
 // Object is one Kubernetes object. Numbers in it are int64 or float64.
@@ -139,7 +141,7 @@ func one(doc []byte) ([]*Object, error) {
 }
 
 // YAML is one object as a YAML document, keys sorted, text that looks like another type quoted.
-func YAML(o *Object) ([]byte, error) { return yaml.Marshal(o.Object) }
+func YAML(o *Object) ([]byte, error) { return strict.Marshal(o.Object) }
 
 // WriteYAML writes the objects as one stream of YAML documents.
 func (s Set) WriteYAML(w io.Writer) error {

@@ -86,6 +86,28 @@ func TestParseAndSort(t *testing.T) {
 	}
 }
 
+// Keys that encoders like to sort as numbers come out in one order, whatever the map does.
+func TestSameBytes(t *testing.T) {
+	data := map[string]any{}
+	for _, k := range []string{"a1", "a01", "a10", "a2", "a1b", "01", "1", "0x1", "a-1", "a.1", "a_1", "A1", "10", "b2", "b010"} {
+		data[k] = map[string]any{"a10": "x", "a2": "x", "a01": "x", "a1": "x"}
+	}
+	var first []byte
+	for range 200 {
+		o := (&Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": data}}).DeepCopy()
+		out, err := YAML(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = out
+		}
+		if d := cmp.Diff(string(first), string(out)); d != "" {
+			t.Fatalf("YAML gives two texts for one object (-first +later):\n%s", d)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		"kind: A\nmetadata: {name: x}\n":                                       "document 1",
