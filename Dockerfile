@@ -9,6 +9,7 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X copyhold.dev/copyhold/cm
 
 FROM scratch
 COPY --from=build /out/copyhold /usr/local/bin/copyhold
+COPY plugin/plugin.yaml /home/argocd/cmp-server/config/plugin.yaml
 USER 999:999
 WORKDIR /repository
 ENTRYPOINT ["/usr/local/bin/copyhold"]

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -79,7 +80,7 @@ It needs no cluster and no network, and the same commit always gives the same ou
 	c.SetVersionTemplate("{{.Version}}\n")
 	c.PersistentFlags().StringVar(&a.root, "root", "", "root of the tenants repository (default: the nearest folder upwards with a copyhold.yaml)")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath() + " --help"} })
-	c.AddCommand(a.initCommand(), a.newCommand(), a.renderCommand(), a.checkCommand(), a.allocateCommand(), a.releaseCommand(), a.defaultsCommand(), a.ledgerCommand(), a.catalogCommand(), a.versionCommand())
+	c.AddCommand(a.initCommand(), a.newCommand(), a.renderCommand(), a.checkCommand(), a.allocateCommand(), a.releaseCommand(), a.defaultsCommand(), a.ledgerCommand(), a.catalogCommand(), a.pluginCommand(), a.versionCommand())
 	return c
 }
 
@@ -130,8 +131,12 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// getwd is the working folder by its real path: what a shell says of it may hold links and dots.
 func getwd() (string, error) {
 	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
 	if err != nil {
 		return "", fmt.Errorf("finding the working folder: %w", err)
 	}

@@ -26,7 +26,7 @@ func TestImage(t *testing.T) {
 	}
 	_, last, ok := strings.Cut(string(dockerfile), "\nFROM scratch\n")
 	copies := fromBuild.FindAllStringSubmatch(last, -1)
-	if !ok || len(copies) != 1 || strings.Count(last, "COPY") != len(copies) || !strings.Contains(last, "\nUSER 999:999\n") {
+	if !ok || len(copies) != 1 || strings.Count(last, "COPY") != len(copies)+1 || !strings.Contains(last, "COPY plugin/plugin.yaml ") || !strings.Contains(last, "\nUSER 999:999\n") {
 		t.Fatalf("the last stage of the Dockerfile is not what this test knows how to build:\n%s", last)
 	}
 	root := t.TempDir()
