@@ -156,6 +156,11 @@ func loadRoot(tree fs.FS) (Folders, diag.List, error) {
 		if p := all[name]; !fs.ValidPath(p) || p == "." {
 			found.Add(diag.Errorf(docs[0].At("folders", name), "root/malformed", "folder %q, want a path below the root", p))
 		}
+		for _, other := range catalog.Sorted(all) {
+			if o := all[other]; other != name && (o == all[name] || strings.HasPrefix(o, all[name]+"/")) {
+				found.Add(diag.Errorf(docs[0].At("folders", name), "root/malformed", "%s lies in the folder of %s, want three folders apart", other, name))
+			}
+		}
 	}
 	return r.Folders, found, nil
 }

@@ -386,6 +386,23 @@ var planCases = []planCase{
 		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar is held by dynamo-prod/lunar [ledger/held]
   hint: choose another, or remove the field and run copyhold allocate
 `},
+	{name: "two requests pin one address, named the other way round", wanted: []Wanted{want("dynamo-prod/lunar", pinned("tenant-cp-pool", "172.21.208.100")), want("photon-prod/solar", pinned("tenant-cp-pool", "172.21.208.100"))},
+		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar is held by dynamo-prod/lunar [ledger/held]
+  hint: choose another, or remove the field and run copyhold allocate
+`},
+	{name: "pin held by a record without its pool", wanted: []Wanted{want("photon-prod/lunar", server("photon-prod.production", "10.100.0.240")), want("photon-prod/solar", server("photon-prod.production", ""))},
+		ledger: map[string]string{solarRec: record("photon-prod/solar", "serverAddress: 10.100.0.240")},
+		found: `tenants/photon-prod/lunar.yaml:8:12: serverAddress 10.100.0.240 of photon-prod/lunar is held by photon-prod/solar [ledger/held]
+  hint: choose another, or remove the field and run copyhold allocate
+`},
+	{name: "exhausted by a record without its pool", wanted: []Wanted{want("photon-prod/lunar", server("photon-prod.production", "")), want("photon-prod/solar", server("photon-prod.production", ""))},
+		ledger: map[string]string{
+			solarRec: record("photon-prod/solar", "serverAddress: 10.100.0.240"),
+			"ledger/addresses/photon-prod.production/10.100.0.241.yaml": held("10.100.0.241", "photon-prod/tidal"),
+		},
+		found: `tenants/photon-prod/lunar.yaml:8:12: no address of "photon-prod.production" is free for photon-prod/lunar: 2 in all, 2 held, 0 in quarantine [ledger/exhausted]
+  hint: widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools
+`},
 	{name: "pin in quarantine", wanted: []Wanted{want("photon-prod/solar", pinned("tenant-cp-pool", "172.21.208.100"))},
 		ledger: map[string]string{lock100: released("172.21.208.100", "dynamo-prod/lunar", "2026-12-02")},
 		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar was released by dynamo-prod/lunar and is in quarantine until 2026-12-02 [ledger/quarantine]
@@ -408,6 +425,10 @@ var planCases = []planCase{
 		ledger: map[string]string{lock100: held("172.21.208.100", "dynamo-prod/lunar"), lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		words:  "photon-prod/solar takes 172.21.208.101 of tenant-cp-pool\nphoton-prod/solar MOVES from 172.21.208.100 to 172.21.208.101: kubeconfigs and certificates with the old address break\n",
 		after:  map[string]string{lock101: held("172.21.208.101", "photon-prod/solar"), solarRec: record("photon-prod/solar", at101)}},
+	{name: "a move does not release what is on another's record", move: true, wanted: []Wanted{want("photon-prod/solar", pinned("tenant-cp-pool", "172.21.208.101"))},
+		ledger: map[string]string{"ledger/clusters/quark-dev/tidal.yaml": record("quark-dev/tidal", at100), solarRec: record("photon-prod/solar", at100)},
+		words:  "photon-prod/solar takes 172.21.208.101 of tenant-cp-pool\nphoton-prod/solar MOVES from 172.21.208.100 to 172.21.208.101: kubeconfigs and certificates with the old address break\n",
+		after:  map[string]string{lock101: held("172.21.208.101", "photon-prod/solar"), solarRec: record("photon-prod/solar", at101)}},
 	{name: "hand-made duplicate, with the other's lock", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool")), want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: held("172.21.208.100", "dynamo-prod/lunar"), lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar is held by dynamo-prod/lunar [ledger/held]
@@ -415,6 +436,11 @@ var planCases = []planCase{
 `},
 	{name: "hand-made duplicate, without a lock", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool")), want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
+		found: lunarAt + `:8:12: address 172.21.208.100 of dynamo-prod/lunar is held by photon-prod/solar [ledger/held]
+  hint: one of the two came second and must get another address: see git log ` + lock100 + `
+`},
+	{name: "hand-made duplicate, with a lock that nobody holds any more", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool")), want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
+		ledger: map[string]string{lock100: released("172.21.208.100", "dynamo-prod/lunar", "2026-11-01"), lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		found: lunarAt + `:8:12: address 172.21.208.100 of dynamo-prod/lunar is held by photon-prod/solar [ledger/held]
   hint: one of the two came second and must get another address: see git log ` + lock100 + `
 `},
@@ -467,6 +493,11 @@ var planCases = []planCase{
 	{name: "gone, and its lock too", ledger: map[string]string{solarRec: record("photon-prod/solar", at100)},
 		words: "photon-prod/solar releases 172.21.208.100 of tenant-cp-pool until 2026-12-31: its request is gone\n",
 		after: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-12-31"), solarRec: record("photon-prod/solar", at100+", released: 2026-12-01")}},
+	{name: "gone, and its lock was released before", ledger: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-11-01"), solarRec: record("photon-prod/solar", at100)},
+		words: "photon-prod/solar releases 172.21.208.100 of tenant-cp-pool until 2026-12-31: its request is gone\n", // it had the address until today
+		after: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-12-31"), solarRec: record("photon-prod/solar", at100+", released: 2026-12-01")}},
+	{name: "gone, and another has its address on record", ledger: map[string]string{"ledger/clusters/quark-dev/tidal.yaml": record("quark-dev/tidal", at100), solarRec: record("photon-prod/solar", at100)},
+		after: map[string]string{solarRec: record("photon-prod/solar", at100+", released: 2026-12-01")}},
 	{name: "gone, and its lock is another's", ledger: map[string]string{lock100: held("172.21.208.100", "dynamo-prod/lunar"), lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		wanted: []Wanted{want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
 		after:  map[string]string{solarRec: record("photon-prod/solar", at100+", released: 2026-12-01")}},

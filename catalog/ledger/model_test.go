@@ -157,10 +157,10 @@ func (m model) plan(in situation, chosen func(holder, field string, allowed []st
 	return after, problems
 }
 
-// giveBack puts an address into quarantine, if it is the cluster's and is not there already.
+// giveBack puts an address that a cluster had until today into quarantine, unless it is somebody else's.
 func (m model) giveBack(after model, holder string, s spot, until string) {
 	k, has := m.locks[s]
-	if has && k.holder == holder && k.until == "" || !has && slices.Equal(m.recorded(s), []string{holder}) {
+	if has && k.holder == holder || !has && slices.Equal(m.recorded(s), []string{holder}) {
 		after.locks[s] = hold{holder, until}
 	}
 }
