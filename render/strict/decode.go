@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -89,13 +90,7 @@ func (w *walker) fields(n *yaml.Node, t reflect.Type, path string) {
 	if !w.want(n, path, "a mapping (key: value)", n.Kind == yaml.MappingNode) {
 		return
 	}
-	known := map[string]reflect.Type{}
-	var names []string
-	for f := range fieldsOf(t) {
-		known[f.name] = f.typ
-		names = append(names, f.name)
-	}
-	slices.Sort(names)
+	known, names := fieldsOf(t)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		ft, ok := known[k.Value]
@@ -115,30 +110,29 @@ func (w *walker) fields(n *yaml.Node, t reflect.Type, path string) {
 	}
 }
 
-type field struct {
-	name string
-	typ  reflect.Type
+type fields struct {
+	types map[string]reflect.Type
+	names []string
 }
 
-// fieldsOf yields the json fields of a struct, those of embedded structs included.
-func fieldsOf(t reflect.Type) func(yield func(field) bool) {
-	return func(yield func(field) bool) {
-		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			switch {
-			case f.Anonymous && name == "":
-				for inner := range fieldsOf(f.Type) {
-					if !yield(inner) {
-						return
-					}
-				}
-			case name != "" && name != "-":
-				if !yield(field{name, f.Type}) {
-					return
-				}
-			}
+// knownFields keeps the fields of a type: a repository has thousands of files of a few types.
+var knownFields sync.Map // reflect.Type to fields
+
+// fieldsOf are the json fields of a struct, and their names in order. They are shared: do not change them.
+func fieldsOf(t reflect.Type) (map[string]reflect.Type, []string) {
+	if f, ok := knownFields.Load(t); ok {
+		return f.(fields).types, f.(fields).names
+	}
+	f := fields{types: map[string]reflect.Type{}}
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
+			f.types[name] = t.Field(i).Type
+			f.names = append(f.names, name)
 		}
 	}
+	slices.Sort(f.names)
+	knownFields.Store(t, f)
+	return f.types, f.names
 }
 
 // text wants a string. An unquoted 1.30 is the number 1.3 to YAML, so a number where text belongs is refused, not converted.
