@@ -15,6 +15,8 @@ import (
 
 var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
+var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+
 // check finds what is wrong with catalog.yaml by itself, without rendering a class.
 func (c *Catalog) check() diag.List {
 	var found diag.List
@@ -85,6 +87,9 @@ func (c *Catalog) checkClass(name string) diag.List {
 	if s.Manifests != "" && s.Values != nil {
 		found.Add(diag.Errorf(at("values"), "catalog/class-source", "class source %q has values, but manifests take none", name))
 	}
+	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		found.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", s.Namespace))
+	}
 	if s.Namespace == "" {
 		found.Add(diag.Errorf(at(), "catalog/missing-field", "class source %q has no namespace", name))
 	}
@@ -123,6 +128,9 @@ func (c *Catalog) checkPools() diag.List {
 		at := func(p ...string) diag.Pos { return c.At(append([]string{"addressPools", name}, p...)...) }
 		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
 			found.Add(diag.Errorf(at(), "catalog/bad-name", "address pool %q, want lower-case letters, digits and -", name))
+		}
+		if p.Namespace != "" && len(validation.IsDNS1123Label(p.Namespace)) > 0 {
+			found.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", p.Namespace))
 		}
 		if p.Namespace == "" {
 			found.Add(diag.Errorf(at(), "catalog/missing-field", "address pool %q has no namespace", name))
@@ -180,6 +188,9 @@ func (c *Catalog) checkSubnetClaim() diag.List {
 	}
 	if s.APIVersion == "" || s.Kind == "" {
 		found.Add(diag.Errorf(c.At("subnetClaim"), "catalog/missing-field", "subnetClaim, want apiVersion and kind"))
+	}
+	if s.Kind != "" && !kindName.MatchString(s.Kind) {
+		found.Add(diag.Errorf(c.At("subnetClaim", "kind"), "catalog/bad-name", "kind %q, want a word such as SubnetClaim", s.Kind))
 	}
 	known := []string{"cidr", "gateway", "serverAddresses"}
 	for _, f := range Sorted(s.Fields) {

@@ -35,9 +35,13 @@ func (c *Catalog) ClassObjects(key string) ([]*manifest.Object, diag.List, error
 	if err != nil || found.Failed() {
 		return nil, found, err
 	}
+	objects = slices.DeleteFunc(objects, func(o *manifest.Object) bool { return s.Manifests != "" && o.GetNamespace() != s.Namespace })
 	for _, o := range objects {
 		if o.GetNamespace() == "" {
 			o.SetNamespace(s.Namespace)
+		}
+		if kind := o.GetKind(); o.GetNamespace() != s.Namespace || kind != "ClusterClass" && !strings.HasSuffix(kind, "Template") {
+			found.Add(diag.Errorf(c.At("classes", key), "class/foreign-object", "class source %q holds %s, want ClusterClasses and templates in namespace %q", key, manifest.IDOf(o), s.Namespace))
 		}
 		if strings.HasPrefix(o.GetAPIVersion(), "cluster.x-k8s.io/") && o.GetKind() == "ClusterClass" && o.GetAPIVersion() != "cluster.x-k8s.io/v1beta2" {
 			found.Add(diag.Errorf(c.At("classes", key), "class/api-version", "ClusterClass %s is %s, want cluster.x-k8s.io/v1beta2", o.GetName(), o.GetAPIVersion()).

@@ -56,7 +56,7 @@ func (a *app) allocate(args []string, o allocation) error {
 	}
 	unlock := func() {}
 	if !o.dryRun {
-		if unlock, err = lockLedger(t.dir, in.Folders.Ledger); err != nil {
+		if unlock, err = lockLedger(t, in.Folders.Ledger); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func (a *app) allocate(args []string, o allocation) error {
 		return err
 	}
 	if !o.dryRun {
-		if err := carryOut(t.dir, in.Folders.Ledger, plan.Writes); err != nil {
+		if err := carryOut(t, in.Folders.Ledger, plan.Writes); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func (a *app) catalogShow(args []string) error {
 		return err
 	}
 	defer t.close()
-	in, found, err := render.Load(t, "catalog")
+	in, found, err := render.Offer(t)
 	if err != nil {
 		return err
 	}

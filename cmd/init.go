@@ -62,12 +62,20 @@ func (a *app) init(dir string) error {
 	if err := a.print(found); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("writing a tenants repository: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("writing a tenants repository: %w", err)
+	}
+	defer root.Close()
 	for _, name := range names {
 		data, err := fs.ReadFile(files, name)
 		if err != nil {
 			return err
 		}
-		if err := writeNew(filepath.Join(dir, filepath.FromSlash(name)), data); err != nil {
+		if err := writeNew(root, name, data); err != nil {
 			return fmt.Errorf("writing a tenants repository: %w", err)
 		}
 	}
@@ -80,12 +88,13 @@ func (a *app) init(dir string) error {
 	return nil
 }
 
-// writeNew writes a file that must not be there yet.
-func writeNew(name string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+// writeNew writes a file that must not be there yet, and nothing out of the root.
+func writeNew(root *os.Root, name string, data []byte) error {
+	name = filepath.FromSlash(name)
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

@@ -272,7 +272,7 @@ func (a *app) ledgerAdopt(file, today string) error {
 		return err
 	}
 	defer b.tree.close()
-	unlock, err := lockLedger(b.tree.dir, b.in.Folders.Ledger)
+	unlock, err := lockLedger(b.tree, b.in.Folders.Ledger)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (a *app) ledgerAdopt(file, today string) error {
 	if err := a.print(found); err != nil {
 		return err
 	}
-	if err := carryOut(b.tree.dir, b.in.Folders.Ledger, plan.Writes); err != nil {
+	if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
 		return err
 	}
 	return a.tell(plan, false)

@@ -6,18 +6,19 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/semver"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/strict"
 )
 
 type newCluster struct {
@@ -58,6 +59,11 @@ tenant has asked for.`,
 }
 
 func (a *app) newCluster(n newCluster) error {
+	for _, v := range []string{n.Namespace, n.Subnet} {
+		if v != "" && len(validation.IsDNS1123Label(v)) > 0 {
+			return usageError{fmt.Errorf("%q, want lower-case letters, digits and -", v), ""}
+		}
+	}
 	t, _, err := a.repository(nil)
 	if err != nil {
 		return err
@@ -89,7 +95,7 @@ func (a *app) newCluster(n newCluster) error {
 			}
 		}
 	}
-	if err := writeNew(filepath.Join(t.dir, filepath.FromSlash(file)), b.Bytes()); err != nil {
+	if err := writeNew(t.root, file, b.Bytes()); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return a.print(diag.List{diag.Errorf(diag.Pos{File: file}, "request/exists", "the file is there already, nothing is written")})
 		}
@@ -132,15 +138,21 @@ func (n *newCluster) fill(in *render.Input) error {
 	return nil
 }
 
-var clusterTemplate = template.Must(template.New("").Parse(`apiVersion: copyhold.dev/v1alpha1
+// yamlScalar is a text as YAML has it: in quotes where it would be read as something else.
+func yamlScalar(s string) (string, error) {
+	data, err := strict.Marshal(s)
+	return strings.TrimSpace(string(data)), err
+}
+
+var clusterTemplate = template.Must(template.New("").Funcs(template.FuncMap{"yaml": yamlScalar}).Parse(`apiVersion: copyhold.dev/v1alpha1
 kind: ClusterRequest
 metadata:
-  name: {{.Name}}
+  name: {{yaml .Name}}
 spec:
   tier: {{.Tier}}
   version: {{.Version}}
 {{- if .Subnet}}
-  subnet: {{.Subnet}}
+  subnet: {{yaml .Subnet}}
 {{- else}}
   # subnet: name of the subnet the workers stand in
 {{- end}}

@@ -50,7 +50,7 @@ func (a *app) release(holder string, now bool, today string) error {
 			}
 		}
 	}
-	unlock, err := lockLedger(b.tree.dir, b.in.Folders.Ledger)
+	unlock, err := lockLedger(b.tree, b.in.Folders.Ledger)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *app) release(holder string, now bool, today string) error {
 	if err := a.print(found); err != nil {
 		return err
 	}
-	if err := carryOut(b.tree.dir, b.in.Folders.Ledger, plan.Writes); err != nil {
+	if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
 		return err
 	}
 	return a.tell(plan, false)
@@ -116,7 +116,7 @@ func (a *app) defaults(holder string, accept bool) error {
 	}
 	defer b.tree.close()
 	if accept {
-		unlock, err := lockLedger(b.tree.dir, b.in.Folders.Ledger)
+		unlock, err := lockLedger(b.tree, b.in.Folders.Ledger)
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (a *app) defaults(holder string, accept bool) error {
 			return a.showDefaults(r, w)
 		}
 		plan := b.ledger.AcceptDefaults(w)
-		if err := carryOut(b.tree.dir, b.in.Folders.Ledger, plan.Writes); err != nil {
+		if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
 			return err
 		}
 		return a.tell(plan, false)

@@ -101,6 +101,13 @@ func (a *app) writeDir(t *tree, set manifest.Set, dir string) error {
 	if err != nil {
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
+	names := map[string]bool{}
+	for _, o := range set.Objects() {
+		if name := fileName(o); strings.ContainsAny(name, `/\`) || names[strings.ToLower(name)] {
+			return fmt.Errorf("%s has no file name of its own: %s", manifest.IDOf(o), name)
+		}
+		names[strings.ToLower(fileName(o))] = true
+	}
 	for _, o := range set.Objects() {
 		data, err := manifest.YAML(o)
 		if err != nil {

@@ -86,6 +86,12 @@ func (t *tree) Stat(name string) (fs.FileInfo, error) {
 	return through(t, "stat", name, (*os.Root).Stat)
 }
 
+// Lstat and ReadLink implement fs.ReadLinkFS.
+func (t *tree) Lstat(name string) (fs.FileInfo, error) { return t.root.Lstat(name) }
+
+// ReadLink gives where a link leads, as written.
+func (t *tree) ReadLink(name string) (string, error) { return t.root.Readlink(name) }
+
 func through[T any](t *tree, op, name string, do func(*os.Root, string) (T, error)) (T, error) {
 	var none T
 	if !fs.ValidPath(name) {
@@ -169,11 +175,22 @@ func (t *tree) relative(p string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
+// outermost refuses a root that lies in another. The file that makes a root can be written by whoever may write there: a tenant with a
+// copyhold.yaml in its folder would bring a catalog and namespaces of its own.
+func outermost(root string) error {
+	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, render.RootFile)); err == nil {
+			return usageError{fmt.Errorf("%s is in %s and in %s above it: which is the root?", render.RootFile, root, dir), "remove the one that is not, or set --root"}
+		}
+	}
+	return nil
+}
+
 // findRoot walks up to the folder that holds copyhold.yaml.
 func findRoot(from string) (string, error) {
 	for dir := from; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, render.RootFile)); err == nil {
-			return dir, nil
+			return dir, outermost(dir)
 		}
 		if dir == filepath.Dir(dir) {
 			return "", usageError{fmt.Errorf("no %s in %s or any folder above it", render.RootFile, from), "run copyhold init to make a tenants repository, or set --root"}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -19,38 +19,37 @@ const tempPrefix = ".copyhold-"
 
 // lockLedger keeps other runs of copyhold from writing the ledger of this checkout until the returned function is called.
 // The lock is the kernel's and goes with the process, however that ends.
-func lockLedger(root, dir string) (func(), error) {
-	full := filepath.Join(root, filepath.FromSlash(dir))
-	if err := os.MkdirAll(full, 0o755); err != nil {
+func lockLedger(t *tree, dir string) (func(), error) {
+	if err := t.root.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("locking the ledger: %w", err)
 	}
-	f, err := os.Open(full)
+	f, err := t.root.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("locking the ledger: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another copyhold is writing %s: try again when it is done", full), f.Close())
+		return nil, errors.Join(fmt.Errorf("another copyhold is writing %s: try again when it is done", dir), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }
 
-// carryOut writes a plan's files, each whole or not at all, in the plan's order. What is left over from a run that was cut off is
-// cleared away first.
+// carryOut writes a plan's files, each whole or not at all, in the plan's order, and nothing out of the root. What is left over from
+// a run that was cut off is cleared away first.
 //
 // All new contents are on disk under temporary names before the first file gets its own, so that anybody who looks, even after a
 // crash, sees of each file the old content or the new. Waiting for the disk is nearly all of the work: it is done for many at once.
-func carryOut(root, dir string, writes []ledger.Write) error {
+func carryOut(t *tree, dir string, writes []ledger.Write) error {
 	if len(writes) == 0 {
 		return nil
 	}
-	if err := sweep(filepath.Join(root, filepath.FromSlash(dir))); err != nil {
-		return err
+	if err := sweep(t.root, dir); err != nil {
+		return fmt.Errorf("clearing what an earlier run left in %s: %w", dir, err)
 	}
-	temps, err := prepare(root, writes)
+	temps, err := prepare(t, writes)
 	defer func() {
-		for _, t := range temps {
-			if t != "" {
-				_ = os.Remove(t) // what did not become a file
+		for _, temp := range temps {
+			if temp != "" {
+				_ = t.root.Remove(temp) // what did not become a file
 			}
 		}
 	}()
@@ -59,15 +58,14 @@ func carryOut(root, dir string, writes []ledger.Write) error {
 	}
 	folders := map[string]bool{}
 	for i, w := range writes {
-		name := filepath.Join(root, filepath.FromSlash(w.File))
-		if err := os.Rename(temps[i], name); err != nil {
+		if err := t.root.Rename(temps[i], w.File); err != nil {
 			return fmt.Errorf("writing %s: %w; what is written so far stands, and copyhold allocate goes on from there", w.File, err)
 		}
 		temps[i] = ""
-		folders[filepath.Dir(name)] = true
+		folders[path.Dir(w.File)] = true
 	}
 	for folder := range folders {
-		if err := syncDir(folder); err != nil {
+		if err := syncDir(t.root, folder); err != nil {
 			return fmt.Errorf("writing %s: %w", folder, err)
 		}
 	}
@@ -75,7 +73,7 @@ func carryOut(root, dir string, writes []ledger.Write) error {
 }
 
 // prepare puts each content on disk under a temporary name beside the file it is for. On an error it returns what is there already.
-func prepare(root string, writes []ledger.Write) ([]string, error) {
+func prepare(t *tree, writes []ledger.Write) ([]string, error) {
 	together := len(writes) > 100 && runtime.GOOS == "linux"
 	atOnce := 32
 	if together { // nobody waits for the disk, and a folder takes one new file at a time
@@ -84,21 +82,18 @@ func prepare(root string, writes []ledger.Write) ([]string, error) {
 	temps, errs := make([]string, len(writes)), make([]error, len(writes))
 	made := map[string]bool{}
 	for _, w := range writes {
-		dir := filepath.Dir(filepath.Join(root, filepath.FromSlash(w.File)))
-		if made[dir] {
-			continue
+		if dir := path.Dir(w.File); !made[dir] {
+			if err := t.root.MkdirAll(dir, 0o755); err != nil {
+				return temps, fmt.Errorf("writing %s: %w", w.File, err)
+			}
+			made[dir] = true
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return temps, fmt.Errorf("writing %s: %w", w.File, err)
-		}
-		made[dir] = true
 	}
 	var wg sync.WaitGroup
 	for worker := range atOnce {
 		wg.Go(func() {
 			for i := worker; i < len(writes); i += atOnce {
-				name := filepath.Join(root, filepath.FromSlash(writes[i].File))
-				if temps[i], errs[i] = temporary(name, writes[i].Data, !together); errs[i] != nil {
+				if temps[i], errs[i] = temporary(t.root, writes[i], !together); errs[i] != nil {
 					errs[i] = fmt.Errorf("writing %s: %w", writes[i].File, errs[i])
 					return
 				}
@@ -112,28 +107,28 @@ func prepare(root string, writes []ledger.Write) ([]string, error) {
 		}
 	}
 	if together {
-		if err := syncAll(root); err != nil {
+		if err := syncAll(t.dir); err != nil {
 			return temps, fmt.Errorf("writing the ledger: %w", err)
 		}
 	}
 	return temps, nil
 }
 
-func temporary(name string, data []byte, sync bool) (string, error) {
-	temp := filepath.Join(filepath.Dir(name), tempPrefix+filepath.Base(name))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func temporary(root *os.Root, w ledger.Write, sync bool) (string, error) {
+	temp := path.Join(path.Dir(w.File), tempPrefix+path.Base(w.File))
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(data)
+	_, err = f.Write(w.Data)
 	if sync {
 		err = errors.Join(err, f.Sync())
 	}
 	return temp, errors.Join(err, f.Close())
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func syncDir(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -141,13 +136,13 @@ func syncDir(dir string) error {
 }
 
 // sweep removes files that a run before left half written.
-func sweep(dir string) error {
-	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+func sweep(root *os.Root, dir string) error {
+	return fs.WalkDir(root.FS(), dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil && e.Type().IsRegular() && strings.HasPrefix(e.Name(), tempPrefix) {
-			return os.Remove(name)
+			return root.Remove(name)
 		}
 		return err
 	})

@@ -3,10 +3,13 @@ package render
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
+	"strings"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
 )
 
 // setAddresses fills in the control-plane address and the server address: from the ledger's record, or else from the request's
@@ -20,6 +23,9 @@ func (d *draft) setAddresses() {
 			recorded = d.record.Address
 		}
 		d.address = d.pick("address", recorded, r.Spec.Address)
+		if recorded == "" && d.address != "" {
+			d.pinFree()
+		}
 		if d.address == "" {
 			d.found.Add(diag.Errorf(r.At("metadata", "name"), "ledger/no-address", "cluster %q has no address in the ledger", r).
 				Hintf("copyhold allocate gives it one of address pool %q", d.tier.AddressPool))
@@ -31,6 +37,10 @@ func (d *draft) setAddresses() {
 			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.value("serviceType"))
 		}
 		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: %s", why))
+	}
+	if d.record != nil && d.record.Address != "" && !d.takesAddress() {
+		d.found.Add(diag.Errorf(r.At("metadata", "name"), "ledger/address-dropped", "%s has address %s in the ledger, and would take none now: kubeconfigs and certificates with it break", r, d.record.Address).
+			Hintf("if that is meant, copyhold allocate --move gives the address back"))
 	}
 	recorded := ""
 	if d.record != nil {
@@ -48,6 +58,79 @@ func (d *draft) takesAddress() bool {
 	}
 	serviceType, set := d.value("serviceType").(string)
 	return !set || serviceType == "LoadBalancer"
+}
+
+// pool is the address pool that the cluster's address is of: the one it was taken from, whatever the tier says today.
+func (d *draft) pool() string {
+	if d.record != nil && d.record.Address != "" && d.record.AddressPool != "" {
+		return d.record.AddressPool
+	}
+	return d.tier.AddressPool
+}
+
+// pinFree finds a pin whose address the ledger has given to another. The record of the cluster itself is not there to say so.
+func (d *draft) pinFree() {
+	a, err := netip.ParseAddr(d.address)
+	if err != nil || d.lockOf == nil {
+		return
+	}
+	if k := d.lockOf(d.tier.AddressPool, a); k != nil && k.Holder != d.request.String() && !k.Released() {
+		d.found.Add(diag.Errorf(d.request.At("spec", "address"), "ledger/held", "address %s of %s is held by %s", a, d.request, k.Holder).
+			Hintf("choose another, or remove the field and run copyhold allocate"))
+	}
+}
+
+// addressesKept finds an address in the finished Cluster that did not come from the ledger or the pin: from a default, an overlay or a
+// field that the ledger does not watch. It is the last look before a cluster goes out.
+func (d *draft) addressesKept(o *manifest.Object) diag.List {
+	var found diag.List
+	foreign := func(where string, v any) {
+		found.Add(diag.Errorf(d.request.At("metadata", "name"), "request/unledgered-address", "%s of %s is %v, which is not from the ledger", where, d.request, v).
+			Hintf("addresses come from the ledger or a pin: look at the defaults of the class and tier, and at overlays"))
+	}
+	is := variablesOf(o)
+	for _, field := range []string{"address", "serverAddress"} {
+		path := d.source.Variable(field)
+		if path == nil {
+			continue
+		}
+		if now := lookup(is, path); now != nil && now != "" && !reflect.DeepEqual(now, lookup(d.variables, path)) {
+			foreign(strings.Join(path, "."), now)
+		}
+		topo, _ := lookup(o.Object, []string{"spec", "topology"}).(map[string]any)
+		for _, holder := range overrideHolders(topo) {
+			if now := lookup(holder, path); now != nil {
+				foreign("an override of "+strings.Join(path, "."), now)
+			}
+		}
+	}
+	if host := lookup(o.Object, []string{"spec", "controlPlaneEndpoint"}); host != nil {
+		foreign("spec.controlPlaneEndpoint", host)
+	}
+	return found
+}
+
+// overrideHolders are the variable overrides of the control plane and of each worker pool, by variable.
+func overrideHolders(topo map[string]any) []map[string]any {
+	parts := []any{topo["controlPlane"]}
+	mds, _ := lookup(topo, []string{"workers", "machineDeployments"}).([]any)
+	var out []map[string]any
+	for _, part := range append(parts, mds...) {
+		m, _ := part.(map[string]any)
+		list, _ := lookup(m, []string{"variables", "overrides"}).([]any)
+		values := map[string]any{}
+		for _, v := range list {
+			if o, ok := v.(map[string]any); ok {
+				if name, ok := o["name"].(string); ok {
+					values[name] = o["value"]
+				}
+			}
+		}
+		if len(values) > 0 {
+			out = append(out, values)
+		}
+	}
+	return out
 }
 
 // pick chooses between what the ledger says and what the request pins; they must not disagree, since a moved address breaks
@@ -95,7 +178,10 @@ func (d *draft) inPool(c *catalog.Catalog) {
 	if d.address == "" {
 		return
 	}
-	pool := c.Pools[d.tier.AddressPool]
+	pool, ok := c.Pools[d.pool()]
+	if !ok { // of a pool that is no longer offered: check says so
+		return
+	}
 	a, err := netip.ParseAddr(d.address)
 	state := pool.State(a)
 	if err != nil || state == "" {

@@ -1,10 +1,13 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/netip"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
@@ -115,6 +119,9 @@ func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
 	var clusters []*manifest.Object
 	var held []holding
 	for _, c := range t.Clusters {
+		if t.broken[c.Name] { // without its record nothing true can be said of it; the record is found
+			continue
+		}
 		d, ok := b.draft(t, c)
 		if !ok {
 			continue
@@ -122,7 +129,7 @@ func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
 		o := d.compose()
 		d.inPool(b.in.Catalog)
 		if d.address != "" {
-			held = append(held, holding{pool: d.tier.AddressPool, namespace: c.Namespace, address: d.address})
+			held = append(held, holding{pool: d.pool(), namespace: c.Namespace, address: d.address})
 		}
 		if b.in.Selected(c.File()) {
 			drafts, clusters = append(drafts, d), append(clusters, o)
@@ -136,7 +143,7 @@ func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
 
 // draft pairs a request with its tier, class and record. It is not ok when there is nothing to compose; the reason is found.
 func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
-	d := &draft{request: c, record: t.Records[c.Name]}
+	d := &draft{request: c, record: t.Records[c.Name], lockOf: b.lock}
 	d.offeredVersion(b.in.Catalog)
 	tier, ok := b.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {
@@ -156,6 +163,20 @@ func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
 	}
 	d.class = b.dress(class, d)
 	return d, true
+}
+
+// lock reads an address's lock. One that cannot be read is for check to find.
+func (b *builder) lock(pool string, a netip.Addr) *ledger.Lock {
+	name := path.Join(b.in.Folders.Ledger, "addresses", pool, ledger.FileName(a))
+	data, err := fs.ReadFile(b.tree, name)
+	if err != nil {
+		return nil
+	}
+	k, found := ledger.ParseLock(name, data)
+	if found.Failed() {
+		return nil
+	}
+	return k
 }
 
 // offeredTier and offeredVersion are rules for who may come in. They bind a cluster that is not in the ledger; for one that is, they
@@ -315,7 +336,11 @@ type dressing struct {
 
 // withDefaults shares one class among the clusters that have the same defaults recorded, and so what it remembers.
 func (b *builder) withDefaults(class *topology.Class, defaults map[string]any) (*topology.Class, []string, []string) {
-	key := dressKey{class, fmt.Sprint(defaults)} // fmt prints maps in order of their keys
+	text, err := json.Marshal(defaults)
+	if err != nil {
+		panic(err) // they were read from YAML
+	}
+	key := dressKey{class, string(text)}
 	if b.dressed[key] == nil {
 		with, fresh, gone := class.WithDefaults(topology.Defaults(defaults))
 		b.dressed[key] = &dressing{with, fresh, gone}
@@ -364,10 +389,11 @@ func (b *builder) admit(drafts []*draft, composed, clusters []*manifest.Object) 
 			}
 		}
 		b.found.Add(slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
-			return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos })
+			return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
 		})...)
 		b.err = errors.Join(b.err, a.Err)
 		if a.Cluster != nil {
+			b.found.Add(d.addressesKept(a.Cluster)...)
 			out = append(out, a.Cluster)
 		}
 	}

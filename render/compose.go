@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ type draft struct {
 	record  *ledger.Record // nil when the ledger has none
 	class   *topology.Class
 	found   diag.List
+	lockOf  func(pool string, a netip.Addr) *ledger.Lock // reads an address's lock; nil when it has none
 
 	variables map[string]any
 	overrides map[string]map[string]any // by pool

@@ -55,6 +55,7 @@ type Tenant struct {
 	Namespace string
 	request.Requests
 	Records map[string]*ledger.Record // by cluster name
+	broken  map[string]bool           // clusters whose record is there and cannot be read
 }
 
 // Render loads what the paths ask for and builds its manifests. When the list has an error the set is empty. The input is nil when
@@ -70,6 +71,20 @@ func Render(tree fs.FS, paths ...string) (*Input, manifest.Set, diag.List, error
 		return in, manifest.Set{}, found, err
 	}
 	return in, set, found, nil
+}
+
+// Offer loads the catalog alone.
+func Offer(tree fs.FS) (*Input, diag.List, error) {
+	folders, found, err := loadRoot(tree)
+	if err != nil || found.Failed() {
+		return nil, found, err
+	}
+	in := &Input{Folders: folders}
+	in.Catalog, found, err = catalog.Load(tree, folders.Catalog)
+	if found.Failed() {
+		in.Catalog = nil
+	}
+	return in, found, err
 }
 
 // Load reads the parts of a tree that the paths need. A path is slash-separated and relative to the root: the root itself ("" or
@@ -197,8 +212,10 @@ func (in *Input) choose(tree fs.FS, paths []string) ([]string, diag.List, error)
 	}
 	if in.Complete || in.Platform && in.perTenant() {
 		all, misplaced, err := namespaces(tree, in.Folders.Tenants)
-		if err != nil {
-			return nil, nil, err
+		if err != nil { // no tenants is not what an unreadable folder means
+			found.Add(diag.Errorf(diag.Pos{File: in.Folders.Tenants}, "root/no-tenants", "the folder of the tenants cannot be read: %v", cause(err)).
+				Hintf("restore it from Git; an empty fleet has an empty folder"))
+			return nil, found, nil
 		}
 		if in.Complete {
 			in.misplaced = misplaced
@@ -222,6 +239,15 @@ func (in *Input) perTenant() bool {
 	return false
 }
 
+// cause is what a file system says is wrong, without the path, which the finding has.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
 // Selected reports whether the request in a file is asked for.
 func (in *Input) Selected(file string) bool {
 	return slices.ContainsFunc(in.selected, func(p string) bool { return p == "." || p == file || strings.HasPrefix(file, p+"/") })
@@ -237,11 +263,8 @@ func readDir(tree fs.FS, dir string) ([]fs.DirEntry, error) {
 // namespaces are the folders under tenants/, and the files there that somebody may have taken for requests.
 func namespaces(tree fs.FS, dir string) (folders, misplaced []string, err error) {
 	entries, err := readDir(tree, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", dir, err)
+		return nil, nil, err
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())

@@ -115,7 +115,7 @@ func addressManifests(c *catalog.Catalog, held []holding) []*manifest.Object {
 			}
 			for _, ns := range catalog.Sorted(byTenant) {
 				fence := map[string]any{"namespaces": []any{ns}}
-				out = append(out, ipAddressPool(name+"-"+ns, name, p, singles(byTenant[ns]), fence))
+				out = append(out, ipAddressPool(name+"."+ns, name, p, singles(byTenant[ns]), fence))
 			}
 			if len(byTenant) > 0 { // an advertisement that selects nothing would still be read as a promise
 				out = append(out, advertisement(name, p))
@@ -137,7 +137,7 @@ func ipAddressPool(name, pool string, p catalog.AddressPool, addresses []any, fe
 	return &manifest.Object{Object: map[string]any{
 		"apiVersion": "metallb.io/v1beta1",
 		"kind":       "IPAddressPool",
-		"metadata":   map[string]any{"namespace": p.Namespace, "name": name, "labels": labels(name, pool)},
+		"metadata":   map[string]any{"namespace": p.Namespace, "name": name, "labels": labels(pool, pool)},
 		"spec":       spec,
 	}}
 }

@@ -19,7 +19,7 @@ import (
 
 // loadTenant reads one tenant's folder, and the ledger's records of its clusters.
 func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, error) {
-	t := &Tenant{Namespace: namespace, Records: map[string]*ledger.Record{}}
+	t := &Tenant{Namespace: namespace, Records: map[string]*ledger.Record{}, broken: map[string]bool{}}
 	dir := path.Join(in.Folders.Tenants, namespace)
 	var found diag.List
 	if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 && !catalog.IsYAML(namespace) {
@@ -52,7 +52,11 @@ func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, e
 		if err != nil {
 			return nil, nil, err
 		}
-		if found.Add(bad...); r != nil && !bad.Failed() {
+		found.Add(bad...)
+		switch {
+		case bad.Failed():
+			t.broken[c.Name] = true
+		case r != nil:
 			t.Records[c.Name] = r
 		}
 	}
@@ -73,7 +77,7 @@ func loadFile(tree fs.FS, name string) (request.Requests, diag.List, error) {
 		if f, ok := badLink(name, err); ok {
 			return request.Requests{}, diag.List{f}, nil
 		}
-		return request.Requests{}, nil, fmt.Errorf("reading %s: %w", name, err)
+		return request.Requests{}, diag.List{diag.Errorf(diag.Pos{File: name}, "request/unreadable", "%v", cause(err))}, nil
 	}
 	var refuse diag.Finding
 	switch {
@@ -86,8 +90,11 @@ func loadFile(tree fs.FS, name string) (request.Requests, diag.List, error) {
 	case base == "kustomization.yaml" || base == "kustomization.yml" || base == "Kustomization":
 		refuse = diag.Errorf(diag.Pos{File: name}, "request/kustomization", "a tenant's folder holds requests, not a kustomization").
 			Hintf("overlays are the platform team's: see overlays in catalog.yaml")
-	case !catalog.IsYAML(base):
+	case strings.HasPrefix(base, ".") && !catalog.IsYAML(base), path.Ext(base) == ".md", base == "OWNERS", base == "CODEOWNERS":
 		return request.Requests{}, nil, nil
+	case !catalog.IsYAML(base):
+		refuse = diag.Errorf(diag.Pos{File: name}, "request/not-read", "the file is not read: requests end in .yaml").
+			Hintf("rename it, or move it out of the tenants' folders; Markdown may stay")
 	case !info.Mode().IsRegular():
 		refuse = diag.Errorf(diag.Pos{File: name}, "request/unreadable", "%s is not a regular file", base)
 	case info.Size() > strict.MaxSize:
@@ -149,13 +156,13 @@ func (t *Tenant) unique() diag.List {
 func (in *Input) loadRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, diag.List, error) {
 	name := path.Join(in.Folders.Ledger, "clusters", c.Namespace, c.Name+".yaml")
 	data, err := fs.ReadFile(tree, name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, nil
-	case errors.Is(err, diag.ErrOutside), errors.Is(err, fs.ErrPermission):
-		return nil, diag.List{diag.Errorf(diag.Pos{File: name}, "ledger/unreadable", "%v", err).Hintf("restore the file from Git")}, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("reading ledger: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := fs.Lstat(tree, name); err != nil {
+			return nil, nil, nil
+		}
+	}
+	if err != nil { // a link that leads nowhere is not a cluster without a record
+		return nil, diag.List{diag.Errorf(diag.Pos{File: name}, "ledger/unreadable", "the record of %s cannot be read: %v", c, cause(err)).Hintf("restore the file from Git; do not pin another address")}, nil
 	}
 	r, found := ledger.ParseRecord(name, data)
 	if !found.Failed() && r.Released != "" { // of a cluster that had the name before; what it had may be another's by now

@@ -110,7 +110,7 @@ var awkward = []string{
 	"", " ", "a b", "small", "1.30", "1", "-1", "+1", "0x1f", "0o17", "017", "0b1", "1_000", "1e3", ".5", "1.", ".inf", "-.INF", ".nan", "12:30:45", "190:20:30",
 	"yes", "No", "on", "OFF", "y", "n", "true", "False", "null", "Null", "~", "2024-01-01", "2001-12-14t21:59:43.10-05:00", "=", "< <", "-", "- a", "?", "? a", ":", "a: b", "a:", ":a",
 	"#", "a #b", "!tag", "!!int 3", "&a", "*a", "@a", "`a", "%a", "{a}", "[a]", "{", "]", ",", "|", ">", "'", "\"", "\\", "\\n", "a\nb", "a\n", "\na", "  a", "a  ", "\ta", "a\tb", "a\r\nb", "\r",
-	"---", "--- a", "...", "<<<<<<< HEAD", "ü", "日本", "🙂", "\u00a0", "\u2028", "é\u0301", strings.Repeat("long ", 60), strings.Repeat("x", 300), "{{ .Values.a }}", "${HOME}",
+	"---", "--- a", "...", "<<<<<<< HEAD", "ü", "日本", "🙂", "\u00a0", "é\u0301", strings.Repeat("long ", 60), strings.Repeat("x", 300), "{{ .Values.a }}", "${HOME}",
 }
 
 // What is written is read back as it was, and written again with the same bytes, whatever a class has for defaults.

@@ -132,6 +132,10 @@ func (m model) plan(in situation, chosen func(holder, field string, allowed []st
 				c = w.Claims[i]
 			} else if has.address == "" {
 				continue
+			} else if field == "address" && in.move { // unless it is told to give it up
+				m.giveBack(after, holder, has, in.until)
+				e.addressPool, e.address = "", ""
+				continue
 			}
 			got, problem := m.claim(in, holder, c, has, taken, chosen)
 			if problem != "" {

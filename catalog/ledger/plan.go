@@ -65,7 +65,7 @@ func (l *Ledger) Plan(in Planning) (Plan, diag.List) {
 	for _, k := range l.AllLocks() {
 		p.byHolder[k.Holder] = append(p.byHolder[k.Holder], k)
 	}
-	wanted := slices.SortedFunc(slices.Values(in.Wanted), func(a, b Wanted) int { return strings.Compare(a.holder(), b.holder()) })
+	wanted := slices.SortedFunc(slices.Values(in.Wanted), byHolder)
 	here := map[string]bool{}
 	for _, w := range wanted {
 		here[w.holder()] = true
@@ -80,6 +80,8 @@ func (l *Ledger) Plan(in Planning) (Plan, diag.List) {
 	}
 	return p.plan()
 }
+
+func byHolder(a, b Wanted) int { return strings.Compare(a.holder(), b.holder()) }
 
 type planner struct {
 	ledger   *Ledger
@@ -101,8 +103,10 @@ func (l *Ledger) inUse(in Planning) map[string]map[netip.Addr]string {
 		}
 		used[sphere(pool)][a] = holder
 	}
-	for _, w := range in.Wanted {
+	claimed := map[string]string{}                                                             // pool by holder and field, for records that do not say it
+	for _, w := range slices.Backward(slices.SortedFunc(slices.Values(in.Wanted), byHolder)) { // of two that pin one address, the first by name
 		for _, c := range w.Claims {
+			claimed[w.holder()+" "+c.Field] = c.Pool
 			if c.Pin.IsValid() {
 				add(c.Pool, c.Pin, w.holder())
 			}
@@ -118,7 +122,7 @@ func (l *Ledger) inUse(in Planning) map[string]map[netip.Addr]string {
 			continue
 		}
 		for _, h := range r.holdings() { // a record outweighs a lock: clusters are rendered from it
-			add(h.pool, h.address, r.Holder())
+			add(or(h.pool, claimed[r.Holder()+" "+h.field]), h.address, r.Holder())
 		}
 	}
 	return used
@@ -146,13 +150,26 @@ func (p *planner) release(r *Record) {
 	gone.Released = p.in.Today
 	p.records = append(p.records, &gone)
 	for _, h := range r.holdings() {
-		k := p.ledger.Locks[h.pool][h.address]
-		if h.pool == "" || k != nil && (k.Holder != r.Holder() || k.Released()) {
+		if h.pool == "" || !p.giveBack(r.Holder(), h.pool, h.address) {
 			continue
 		}
-		p.lock(&Lock{Pool: h.pool, Address: h.address, Holder: r.Holder(), Until: p.in.Until})
 		p.say("%s releases %s of %s until %s: its request is gone", r.Holder(), h.address, h.pool, p.in.Until)
 	}
+}
+
+// giveBack releases an address that a cluster leaves, unless it is somebody else's too. It reports whether it did.
+func (p *planner) giveBack(holder, pool string, a netip.Addr) bool {
+	k := p.ledger.Locks[pool][a]
+	if k != nil && k.Holder != holder {
+		return false
+	}
+	for _, r := range p.ledger.Records {
+		if k == nil && r.Holder() != holder && r.Released == "" && slices.ContainsFunc(r.holdings(), func(h holding) bool { return h.address == a && sphere(h.pool) == sphere(pool) }) {
+			return false
+		}
+	}
+	p.lock(&Lock{Pool: pool, Address: a, Holder: holder, Until: p.in.Until})
+	return true
 }
 
 func (p *planner) lock(k *Lock) { p.locks[p.ledger.LockFile(k.Pool, k.Address)] = k }
@@ -188,7 +205,13 @@ func (p *planner) serve(w Wanted) {
 	}
 	for _, h := range r.holdings() { // an address that is not claimed any more stays the cluster's until that is gone
 		claimed := slices.ContainsFunc(w.Claims, func(c Claim) bool { return c.Field == h.field })
-		if !claimed && h.pool != "" {
+		switch {
+		case claimed || h.pool == "":
+		case p.in.Move && h.field == "address":
+			p.giveBack(w.holder(), h.pool, h.address)
+			p.say("%s GIVES UP %s of %s: kubeconfigs and certificates with it break", w.holder(), h.address, h.pool)
+			r.Address, r.AddressPool = "", ""
+		default:
 			p.keep(w, Claim{Field: h.field, Pool: h.pool, At: w.At}, h.address, h.pool)
 		}
 	}
@@ -215,9 +238,7 @@ func (p *planner) address(w Wanted, c Claim, has netip.Addr, pool string) (netip
 			return has, pool, false
 		}
 		if has.IsValid() {
-			if k := p.ledger.Locks[pool][has]; k == nil || k.Holder == w.holder() {
-				p.lock(&Lock{Pool: pool, Address: has, Holder: w.holder(), Until: p.in.Until})
-			}
+			p.giveBack(w.holder(), pool, has)
 			p.say("%s MOVES from %s to %s: kubeconfigs and certificates with the old address break", w.holder(), has, c.Pin)
 		}
 		return c.Pin, c.Pool, true
@@ -265,7 +286,7 @@ func (p *planner) keep(w Wanted, c Claim, a netip.Addr, pool string) bool {
 	switch {
 	case k != nil && k.Holder == w.holder() && !k.Released():
 		return true
-	case k == nil && p.used[sphere(pool)][a] != "" && p.used[sphere(pool)][a] != w.holder():
+	case p.used[sphere(pool)][a] != "" && p.used[sphere(pool)][a] != w.holder():
 		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, a, w.holder(), p.used[sphere(pool)][a]).
 			Hintf("one of the two came second and must get another address: see git log %s", p.ledger.LockFile(pool, a)))
 		return false
@@ -461,7 +482,7 @@ func (p *planner) plan() (Plan, diag.List) {
 	for _, r := range p.records {
 		file := path.Clean(p.ledger.RecordFile(r.Holder()))
 		data, err := FormatRecord(r)
-		if key := fmt.Sprint(r.Defaults); err == nil && !readable[key] {
+		if key := text(map[string]any{"": r.Defaults}, ""); err == nil && !readable[key] {
 			back, bad := ParseRecord(file, data)
 			readable[key] = !bad.Failed() && same(back.RecordSpec, r.RecordSpec)
 			if !readable[key] {

@@ -180,7 +180,7 @@ metadata:
   creationTimestamp: null
   annotations: {note: old}
 spec:
-  text: ["1.30", "yes", "off", "null", "~", "", "0777", "0x1f", "1e3", "1_000", ".inf", "12:30:00", "2024-01-31", v1.34.1, "2001:db8::1", "::", "a: b", "- a", "# a", "<&>", 'it''s', "é \u2028 😀", "=", "!!int 3"]
+  text: ["1.30", "yes", "off", "null", "~", "", "0777", "0x1f", "1e3", "1_000", ".inf", "12:30:00", "2024-01-31", v1.34.1, "2001:db8::1", "::", "a: b", "- a", "# a", "<&>", 'it''s', "é 😀", "=", "!!int 3"]
   lines: ["one\ntwo\n", "\n  one\n\n", "trailing  \nspace", "a\n---\nb\n...\n", "tab\there", "cr\r\nlf"]
   numbers: [0, -1, 1.5, 1e3, 1e21, 1234567, 107374182400, 9007199254740993, 9223372036854775807, -9223372036854775808]
   other: [true, false, null, {}, [], {a: {}, b: [], c: null, d: [[], {}]}]

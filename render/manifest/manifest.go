@@ -184,7 +184,7 @@ func Bare(o *Object) *Object {
 	o = o.DeepCopy()
 	delete(o.Object, "status")
 	if m, ok := o.Object["metadata"].(map[string]any); ok {
-		for _, k := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink", "finalizers"} {
+		for _, k := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink", "finalizers", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 			delete(m, k)
 		}
 		if a, ok := m["annotations"].(map[string]any); ok {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/semver"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -24,7 +25,7 @@ const MaxClusterName = 63 - len("-md-0") - 2*len("-xxxxx")
 const maxPoolName = 63 - 2*len("-xxxxx")
 
 // version is what topology.version takes: v, three numbers, no leading zeros, with pre-release and build as semver has them.
-var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+var version = regexp.MustCompile(`^v(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 func (c *Cluster) check() diag.List {
 	var found diag.List
@@ -36,7 +37,7 @@ func (c *Cluster) check() diag.List {
 	switch {
 	case s.Version == "":
 		found.Add(diag.Errorf(c.At("spec"), "request/missing-field", "no spec.version").Hintf("copyhold catalog show lists the versions"))
-	case !version.MatchString(s.Version):
+	case !version.MatchString(s.Version) || !semver.IsValid(s.Version):
 		f := diag.Errorf(c.At("spec", "version"), "version/malformed", "version %q, want v and three numbers, as in v1.34.1", s.Version)
 		if version.MatchString("v" + s.Version) {
 			f = f.Hintf("write v%s", s.Version)

@@ -3,6 +3,7 @@ package strict
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -125,7 +126,13 @@ func fieldsOf(t reflect.Type) (map[string]reflect.Type, []string) {
 	}
 	f := fields{types: map[string]reflect.Type{}}
 	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		switch {
+		case t.Field(i).Anonymous && name == "": // the fields of an embedded struct are the struct's own
+			types, names := fieldsOf(t.Field(i).Type)
+			maps.Copy(f.types, types)
+			f.names = append(f.names, names...)
+		case name != "" && name != "-":
 			f.types[name] = t.Field(i).Type
 			f.names = append(f.names, name)
 		}

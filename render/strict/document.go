@@ -25,6 +25,9 @@ const MaxSize = 1 << 20
 // maxDepth bounds how deep mappings and lists may nest.
 const maxDepth = 64
 
+// maxKey bounds a key, in bytes: the longest that Kubernetes has are 317. YAML writes one of over 128 in a way few readers know.
+const maxKey = 512
+
 // Document is one YAML document, with the place of every node in it.
 type Document struct {
 	File string
@@ -87,6 +90,9 @@ func clean(file string, data []byte) ([]byte, diag.List) {
 	}
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
+		if _, bad := control(string(r)); bad && r != utf8.RuneError { // some of these end a line for YAML and for no editor
+			return nil, diag.List{diag.Errorf(at(i), "yaml/control-character", "the file holds the character %U, want text", r)}
+		}
 		if r == utf8.RuneError && size == 1 {
 			return nil, diag.List{diag.Errorf(at(i), "yaml/encoding", "the byte 0x%02x is not UTF-8", data[i]).Hintf("save the file as UTF-8")}
 		}
@@ -175,8 +181,10 @@ func refuse(file string, n *yaml.Node, depth int) diag.List {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
 			switch {
-			case k.Kind == yaml.AliasNode || k.Anchor != "" || k.ShortTag() == "!!merge":
+			case k.Kind == yaml.AliasNode || k.Anchor != "" || k.Value == "<<": // quoted it is a key here, and a merge to the next reader
 				found.Add(diag.Errorf(pos(file, k), "yaml/alias", "anchors, aliases and merge keys are not allowed here").Hintf("write the value out"))
+			case len(k.Value) > maxKey:
+				found.Add(diag.Errorf(pos(file, k), "yaml/key", "a key of %d bytes, want at most %d", len(k.Value), maxKey))
 			case k.Kind != yaml.ScalarNode || k.ShortTag() == "!!null" || k.Value == "":
 				found.Add(diag.Errorf(pos(file, k), "yaml/key", "want a word as key, got %s", describe(k)))
 			case first[k.Value] != nil:
@@ -197,7 +205,7 @@ func refuse(file string, n *yaml.Node, depth int) diag.List {
 // control is the first character of a text that YAML cannot hold unescaped.
 func control(s string) (rune, bool) {
 	for _, r := range s {
-		if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r >= 0x7f && r < 0xa0 && r != 0x85 || r == 0xfffe || r == 0xffff || r == 0xfeff {
+		if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfffe || r == 0xffff || r == 0xfeff {
 			return r, true
 		}
 	}

@@ -91,7 +91,6 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 	}
 	c := &Class{templates: map[templateKey]*manifest.Object{}, memo: newMemo()}
 	c.defaults = sync.OnceValue(c.readDefaults)
-	var all []client.Object
 	for _, o := range objects {
 		if o.GetNamespace() != key.Namespace {
 			continue
@@ -106,7 +105,6 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 		case !IsClass(o):
 			gvk := o.GroupVersionKind()
 			c.templates[templateKey{gvk.Group, gvk.Kind, o.GetName()}] = o
-			all = append(all, o)
 		}
 	}
 	if c.class == nil {
@@ -121,7 +119,7 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 		return nil, missing, nil
 	}
 	c.digest = c.sum()
-	if err := c.reconcile(ctx, scheme, all); err != nil {
+	if err := c.reconcile(ctx, scheme); err != nil {
 		return nil, nil, err
 	}
 	c.webhook = &admission.Cluster{Client: shelf{c.class}}
@@ -182,8 +180,11 @@ func (c *Class) missing() []Problem {
 }
 
 // reconcile runs the ClusterClass reconciler, which fills status.variables: what Cluster API defaults and validates by.
-func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme, templates []client.Object) error {
-	objects := append(contractCRDs(c.references()), templates...)
+func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme) error {
+	objects := contractCRDs(c.references())
+	for _, t := range c.templates {
+		objects = append(objects, t)
+	}
 	// Not paused is what the reconciler finds out first, in a round of its own.
 	conditions.Set(c.class, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
 	cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, c.class)...).
