@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,7 +29,7 @@ func lockLedger(t *tree, dir string) (func(), error) {
 		return nil, fmt.Errorf("locking the ledger: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another copyhold is writing %s: try again when it is done", dir), f.Close())
+		return nil, errors.Join(fmt.Errorf("another copyhold is writing %s: try again when it is done", filepath.Join(t.dir, dir)), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }
