@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/core/reconcilers/clusterclass"
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
@@ -187,7 +188,8 @@ func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme) error {
 	}
 	// Not paused is what the reconciler finds out first, in a round of its own.
 	conditions.Set(c.class, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
-	cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, c.class)...).
+	// Nothing is applied server-side here; the client's own type converters would parse every schema of Kubernetes first.
+	cl := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(append(objects, c.class)...).
 		WithStatusSubresource(&clusterv1.ClusterClass{}).Build()
 	key := client.ObjectKeyFromObject(c.class)
 	for range 3 {
