@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -87,28 +88,44 @@ type books struct {
 	in     *render.Input
 	want   render.Wanted
 	ledger *ledger.Ledger
+	unlock func()
 }
 
-// openBooks reads everything. It fails on any error in the files: what is left out of a ledger looks free.
-func (a *app) openBooks() (*books, error) {
+func (b *books) close() {
+	b.unlock()
+	b.tree.close()
+}
+
+// openBooks reads everything; to write, it first keeps other writers away. It fails on any error in the files: what is left out of a
+// ledger looks free.
+func (a *app) openBooks(write bool) (*books, error) {
 	t, _, err := a.repository(nil)
 	if err != nil {
 		return nil, err
 	}
-	b := &books{tree: t}
-	if err := a.readBooks(b); err != nil {
-		t.close()
+	b := &books{tree: t, unlock: func() {}}
+	if err := a.readBooks(b, write); err != nil {
+		b.close()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (a *app) readBooks(b *books) error {
+func (a *app) readBooks(b *books, write bool) error {
+	if write {
+		in, found, err := render.Offer(b.tree)
+		if err != nil || in == nil {
+			return errors.Join(err, a.print(found))
+		}
+		if b.unlock, err = lockLedger(b.tree, in.Folders.Ledger); err != nil {
+			b.unlock = func() {}
+			return err
+		}
+	}
 	in, found, err := render.Load(b.tree, ".")
 	if err != nil {
 		return err
 	}
-	b.in = in
 	if in == nil || in.Catalog == nil || found.Failed() {
 		return orFound(a.print(found))
 	}
@@ -120,8 +137,19 @@ func (a *app) readBooks(b *books) error {
 	if found.Add(more...); err != nil {
 		return err
 	}
-	b.want, b.ledger = want, l
+	b.in, b.want, b.ledger = in, want, l
 	return a.print(found)
+}
+
+// carry writes what a plan says, and says it.
+func (a *app) carry(b *books, plan ledger.Plan, found diag.List) error {
+	if err := a.print(found); err != nil {
+		return err
+	}
+	if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
+		return err
+	}
+	return a.tell(plan, false)
 }
 
 // orFound makes sure that a command stops where there is nothing to go on with.
@@ -149,11 +177,11 @@ func (a *app) ledgerList(output, only string) error {
 			return usageError{fmt.Errorf("%q, want an IP address", only), "copyhold ledger show 172.21.208.100"}
 		}
 	}
-	b, err := a.openBooks()
+	b, err := a.openBooks(false)
 	if err != nil {
 		return err
 	}
-	defer b.tree.close()
+	defer b.close()
 	rows := []lockRow{}
 	for _, k := range b.ledger.AllLocks() {
 		if only != "" && k.Address != want {
@@ -196,11 +224,11 @@ func (a *app) ledgerPools(output, today string) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.openBooks()
+	b, err := a.openBooks(false)
 	if err != nil {
 		return err
 	}
-	defer b.tree.close()
+	defer b.close()
 	rows := []poolRow{}
 	for _, u := range b.ledger.Usage(b.want.Pools, date(now)) {
 		percent := new(big.Int)
@@ -247,11 +275,11 @@ func (a *app) ledgerVerify(file string) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.openBooks()
+	b, err := a.openBooks(false)
 	if err != nil {
 		return err
 	}
-	defer b.tree.close()
+	defer b.close()
 	found := b.ledger.Verify(services, b.want.Pools)
 	err = a.print(found)
 	a.say("%s compared with %s: %s", count(len(services), "service"), count(len(b.ledger.Records), "record"), count(len(found), "difference"))
@@ -267,28 +295,13 @@ func (a *app) ledgerAdopt(file, today string) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.openBooks()
+	b, err := a.openBooks(true)
 	if err != nil {
 		return err
 	}
-	defer b.tree.close()
-	unlock, err := lockLedger(b.tree, b.in.Folders.Ledger)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := a.readBooks(b); err != nil { // again, now that nobody else writes it
-		return err
-	}
-	wanted := adoptable(b, services)
-	plan, found := b.ledger.Plan(ledger.Planning{Wanted: wanted, Pools: b.want.Pools, Today: date(now), Until: date(now)})
-	if err := a.print(found); err != nil {
-		return err
-	}
-	if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
-		return err
-	}
-	return a.tell(plan, false)
+	defer b.close()
+	plan, found := b.ledger.Plan(ledger.Planning{Wanted: adoptable(b, services), Pools: b.want.Pools, Today: date(now), Until: date(now)})
+	return a.carry(b, plan, found)
 }
 
 // adoptable are the clusters that have no address on record and a Service that has one, with that address as their pin.

@@ -37,11 +37,11 @@ func (a *app) release(holder string, now bool, today string) error {
 	if err := wantHolder(holder); err != nil {
 		return err
 	}
-	b, err := a.openBooks()
+	b, err := a.openBooks(true)
 	if err != nil {
 		return err
 	}
-	defer b.tree.close()
+	defer b.close()
 	for _, t := range b.in.Tenants {
 		for _, c := range t.Clusters {
 			if c.String() == holder {
@@ -50,26 +50,12 @@ func (a *app) release(holder string, now bool, today string) error {
 			}
 		}
 	}
-	unlock, err := lockLedger(b.tree, b.in.Folders.Ledger)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := a.readBooks(b); err != nil { // again, now that nobody else writes it
-		return err
-	}
 	until := date(d.AddDate(0, 0, b.in.Catalog.Quarantine()))
 	if now {
 		until = date(d)
 	}
 	plan, found := b.ledger.Release(holder, date(d), until)
-	if err := a.print(found); err != nil {
-		return err
-	}
-	if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
-		return err
-	}
-	return a.tell(plan, false)
+	return a.carry(b, plan, found)
 }
 
 func wantHolder(s string) error {
@@ -110,21 +96,11 @@ func (a *app) defaults(holder string, accept bool) error {
 	if err := wantHolder(holder); err != nil {
 		return err
 	}
-	b, err := a.openBooks()
+	b, err := a.openBooks(accept)
 	if err != nil {
 		return err
 	}
-	defer b.tree.close()
-	if accept {
-		unlock, err := lockLedger(b.tree, b.in.Folders.Ledger)
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		if err := a.readBooks(b); err != nil { // again, now that nobody else writes it
-			return err
-		}
-	}
+	defer b.close()
 	for _, w := range b.want.Clusters {
 		if w.Namespace+"/"+w.Name != holder {
 			continue
@@ -137,11 +113,7 @@ func (a *app) defaults(holder string, accept bool) error {
 		if !accept {
 			return a.showDefaults(r, w)
 		}
-		plan := b.ledger.AcceptDefaults(w)
-		if err := carryOut(b.tree, b.in.Folders.Ledger, plan.Writes); err != nil {
-			return err
-		}
-		return a.tell(plan, false)
+		return a.carry(b, b.ledger.AcceptDefaults(w), nil)
 	}
 	return a.print(diag.List{diag.Errorf(diag.Pos{}, "ledger/gone", "nobody asks for %s", holder)})
 }
