@@ -40,29 +40,18 @@ func (a *app) paint(code, s string) string {
 }
 
 func (a *app) finding(f diag.Finding) {
-	place, colour := f.Pos.String(), red
-	if place != "" {
-		place += ":"
-	}
-	kind := ""
+	line, colour := f.String(), red
 	if f.Severity == diag.Warning {
-		kind, colour = "warning:", yellow
+		colour = yellow
 	}
-	words := []string{a.paint(bold, place), a.paint(yellow, kind), f.Message, a.paint(colour, "["+f.Name+"]")}
-	fmt.Fprintln(a.stderr, strings.Join(compact(words), " "))
+	if place := f.Pos.String(); place != "" {
+		line = a.paint(bold, place+":") + strings.TrimPrefix(line, place+":")
+	}
+	name := "[" + f.Name + "]"
+	fmt.Fprintln(a.stderr, strings.TrimSuffix(line, name)+a.paint(colour, name))
 	if f.Hint != "" {
 		fmt.Fprintln(a.stderr, a.paint(dim, "  hint: "+f.Hint))
 	}
-}
-
-func compact(words []string) []string {
-	var out []string
-	for _, w := range words {
-		if w != "" {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 func (a *app) fail(message, hint string) {

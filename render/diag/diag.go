@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Pos is a place in a file of the tenants repository.
@@ -23,15 +25,19 @@ type Pos struct {
 
 // String gives file:line:col, as editors and CI logs link it.
 func (p Pos) String() string {
+	file := p.File
+	if strings.ContainsFunc(file, unicode.IsControl) { // a file's name must not be able to write findings
+		file = strconv.Quote(file)
+	}
 	switch {
-	case p.File == "":
+	case file == "":
 		return ""
 	case p.Line == 0:
-		return p.File
+		return file
 	case p.Col == 0:
-		return fmt.Sprintf("%s:%d", p.File, p.Line)
+		return fmt.Sprintf("%s:%d", file, p.Line)
 	}
-	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+	return fmt.Sprintf("%s:%d:%d", file, p.Line, p.Col)
 }
 
 // Severity says whether a finding stops the work.
@@ -80,8 +86,16 @@ func (f Finding) String() string {
 	if f.Severity == Warning {
 		b.WriteString("warning: ")
 	}
-	fmt.Fprintf(&b, "%s [%s]", f.Message, f.Name)
+	fmt.Fprintf(&b, "%s [%s]", oneLine(f.Message), f.Name)
 	return b.String()
+}
+
+// oneLine keeps what other libraries say on the one line that a finding has.
+func oneLine(s string) string {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	}
+	return s
 }
 
 // List is a set of findings. Its zero value is clean.
