@@ -3,6 +3,7 @@
 # make test-fast  the inner loop: packages that need no heavy library
 # make bench      speed: wall, CPU and peak memory of the real command
 # make update     rewrite golden files and script expectations
+# make crds       rewrite the provider schemas of the built-in catalog from the providers' Go modules
 #
 # Nothing is written into the work tree but .bin/. Compiled packages are kept where go env GOCACHE says; the first build of Cluster
 # API's engine takes minutes, so the flags below are the same everywhere.
@@ -13,7 +14,7 @@ export GOFLAGS ?= -buildvcs=false
 pure = ./render/diag ./render/strict ./render/request ./render/manifest ./catalog/ledger
 tool = go tool -modfile=tests/tools/go.mod
 
-.PHONY: build demo test test-fast race lint bench update
+.PHONY: build demo test test-fast race lint bench update crds
 
 build:
 	@mkdir -p .bin
@@ -44,3 +45,6 @@ bench: build
 
 update:
 	go test ./render/... ./catalog/... ./tests -update
+
+crds:
+	go run ./tests/crds catalog/builtin/files/catalog/crds

@@ -44,6 +44,7 @@ type Spec struct {
 	QuarantineDays *int32                 `json:"quarantineDays,omitempty"` // how long a released address is kept from others; 30 when left out
 	SubnetClaim    SubnetClaim            `json:"subnetClaim,omitempty"`    // how a SubnetRequest is written out
 	Overlays       map[string]Overlay     `json:"overlays,omitempty"`       // Kustomize overlays, applied in order of their names
+	Policy         Policy                 `json:"policy,omitempty"`         // what must happen before a change may replace machines
 }
 
 // Tier is one cluster shape on offer.

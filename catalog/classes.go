@@ -51,6 +51,16 @@ func (c *Catalog) ClassObjects(key string) ([]*manifest.Object, diag.List, error
 	return objects, found, nil
 }
 
+// Schema is the CustomResourceDefinition of that name in the folder crds beside catalog.yaml, as JSON or YAML. One that is not there is
+// fs.ErrNotExist.
+func (c *Catalog) Schema(crd string) ([]byte, error) {
+	data, err := fs.ReadFile(c.tree, c.Dir("crds/"+crd+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = fs.ReadFile(c.tree, c.Dir("crds/"+crd+".yaml"))
+	}
+	return data, err
+}
+
 // exported reads the manifests of a folder, in order of their file names.
 func (c *Catalog) exported(s ClassSource) ([]*manifest.Object, diag.List, error) {
 	var out []*manifest.Object

@@ -2,10 +2,12 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/diag"
@@ -89,6 +91,9 @@ func (a *app) allocate(args []string, o allocation) error {
 	if err := a.print(found); err != nil {
 		return err
 	}
+	if err := recordRollouts(t, in, &plan); err != nil {
+		return err
+	}
 	if !o.dryRun {
 		if err := carryOut(t, in.Folders.Ledger, plan.Writes); err != nil {
 			return err
@@ -126,3 +131,46 @@ func day(text string) (time.Time, error) {
 }
 
 func date(t time.Time) ledger.Date { return ledger.Date(t.Format(time.DateOnly)) }
+
+// recordRollouts adds to a plan the rollout hashes of worker pools that have none recorded: they are new, so nothing of theirs is
+// replaced. A hash that is recorded stays as it is; to change it is to accept a rollout, which is for ack.
+func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) error {
+	f, err := in.Unrecorded(plan.Records).Fleet(t)
+	if err != nil {
+		return err
+	}
+	at := map[string]int{}
+	for i, w := range plan.Writes {
+		at[w.File] = i
+	}
+	for _, name := range catalog.Sorted(f.Clusters) {
+		c := f.Clusters[name]
+		if c.Hashes == nil { // it cannot be rendered: check says why, and the next run records it
+			continue
+		}
+		r := *c.Record
+		r.Rollouts = map[string]string{}
+		for pool, hash := range c.Hashes {
+			if accepted := c.Record.Rollouts[pool]; accepted != "" {
+				hash = accepted
+			}
+			if hash != "" {
+				r.Rollouts[pool] = hash
+			}
+		}
+		if maps.Equal(r.Rollouts, c.Record.Rollouts) {
+			continue
+		}
+		w, err := record(in, &r)
+		if err != nil {
+			return err
+		}
+		if i, planned := at[w.File]; planned {
+			plan.Writes[i] = w
+			continue
+		}
+		plan.Writes = append(plan.Writes, w)
+		plan.Words = append(plan.Words, name+": the rollout hashes of its worker pools are recorded")
+	}
+	return nil
+}

@@ -91,7 +91,7 @@ func foreignChanges(t *tree, in *render.Input, base string) (diag.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	was, err := repo.Base(base)
+	was, err := repo.Base(base, "HEAD")
 	if err != nil {
 		return nil, err
 	}

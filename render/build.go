@@ -34,6 +34,8 @@ type builder struct {
 	tiers    map[string]*topology.Class   // by tier, with the tier's defaults; nil when it cannot be used
 	dressed  map[dressKey]*dressing
 	overlays map[string]*loadedOverlay
+	schemas  *topology.Schemas
+	drafts   []*draft // of the clusters asked for
 }
 
 type classKey struct {
@@ -42,13 +44,30 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema)}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
 // of a fleet must never be taken for the whole.
 func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 	b := newBuilder(tree, in)
+	objects := b.objects()
+	if b.err != nil || b.found.Failed() {
+		return manifest.Set{}, b.found, b.err
+	}
+	if err := complete(in, objects); err != nil {
+		return manifest.Set{}, b.found, err
+	}
+	s, err := manifest.New(objects...)
+	if err != nil {
+		b.found.Add(diag.Errorf(diag.Pos{File: in.Folders.Catalog}, "render/duplicate", "%v", err))
+	}
+	return s, b.found, nil
+}
+
+// objects makes all that was asked for; what is wrong is found.
+func (b *builder) objects() []*manifest.Object {
+	in := b.in
 	if v := in.Catalog.ClusterAPI; semver.MajorMinor(v) != semver.MajorMinor(topology.Version) {
 		b.found.Add(diag.Warnf(in.Catalog.At("clusterAPI"), "catalog/cluster-api", "the catalog speaks for Cluster API %s, but the engine in copyhold is %s", v, topology.Version).
 			Hintf("use the copyhold release whose engine is of the same minor"))
@@ -68,20 +87,12 @@ func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
 			b.tierClass(name)
 		}
-		objects = append(objects, addressManifests(in.Catalog, held)...)
 		objects = append(objects, b.classObjects()...)
 	}
-	if b.err != nil || b.found.Failed() {
-		return manifest.Set{}, b.found, b.err
+	if in.Platform || in.addresses {
+		objects = append(objects, addressManifests(in.Catalog, held)...)
 	}
-	if err := complete(in, objects); err != nil {
-		return manifest.Set{}, b.found, err
-	}
-	s, err := manifest.New(objects...)
-	if err != nil {
-		b.found.Add(diag.Errorf(diag.Pos{File: in.Folders.Catalog}, "render/duplicate", "%v", err))
-	}
-	return s, b.found, nil
+	return objects
 }
 
 // complete is the last guard against a cluster that is dropped without a word: whoever applies what is left prunes it.
@@ -138,6 +149,7 @@ func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
 		}
 		b.found.Add(d.found...)
 	}
+	b.drafts = append(b.drafts, drafts...)
 	return b.overlaid(t, subnets, drafts, clusters), held
 }
 
@@ -384,16 +396,23 @@ func (b *builder) admit(drafts []*draft, composed, clusters []*manifest.Object) 
 		d := drafts[i]
 		if len(a.Problems) > 0 && composed[i] != clusters[i] {
 			if _, own, err := d.class.Admit(composed[i]); err == nil && len(own) == 0 {
-				b.found.Add(b.blameOverlays(d, a.Problems)...)
+				bad := b.blameOverlays(d, a.Problems)
+				d.refused.Add(bad...)
+				b.found.Add(bad...)
 				continue
 			}
 		}
-		b.found.Add(slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
+		bad := slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
 			return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
-		})...)
+		})
+		d.refused.Add(bad...)
+		b.found.Add(bad...)
 		b.err = errors.Join(b.err, a.Err)
 		if a.Cluster != nil {
-			b.found.Add(d.addressesKept(a.Cluster)...)
+			bad := d.addressesKept(a.Cluster)
+			d.refused.Add(bad...)
+			b.found.Add(bad...)
+			d.made = a.Cluster
 			out = append(out, a.Cluster)
 		}
 	}

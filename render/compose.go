@@ -37,6 +37,10 @@ type draft struct {
 	origins   map[string][]string       // where in the request the value at a variable's path was written
 	pools     []string                  // in order
 	address   string                    // of the control plane, "" when it takes none
+
+	made    *manifest.Object  // the Cluster as Cluster API stores it; nil when it is refused
+	hashes  map[string]string // rollout hash by worker pool; "" where something is unknown
+	refused diag.List         // why it is not made
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.
@@ -72,9 +76,11 @@ func (d *draft) compose() *manifest.Object {
 	return o
 }
 
-func (d *draft) workers() map[string]request.Pool {
-	if len(d.request.Spec.Workers) > 0 {
-		return d.request.Spec.Workers
+func (d *draft) workers() map[string]request.Pool { return workersOf(d.request) }
+
+func workersOf(c *request.Cluster) map[string]request.Pool {
+	if len(c.Spec.Workers) > 0 {
+		return c.Spec.Workers
 	}
 	return map[string]request.Pool{defaultPool: {}}
 }

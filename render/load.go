@@ -48,6 +48,7 @@ type Input struct {
 	Complete  bool             // every tenant is read
 	selected  []string         // paths asked for
 	misplaced []string         // files beside the tenants' folders
+	addresses bool             // the address manifests of these tenants, without the rest of the platform's
 }
 
 // Tenant is one folder under tenants/.

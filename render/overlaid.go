@@ -51,7 +51,9 @@ func (b *builder) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draf
 		b.overlays[name].seen = append(b.overlays[name].seen, in...)
 	}
 	for i, d := range drafts {
-		b.found.Add(d.kept(composed[i], clusters[i])...)
+		bad := d.kept(composed[i], clusters[i])
+		d.refused.Add(bad...)
+		b.found.Add(bad...)
 	}
 	if b.found.Failed() && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
 		clusters = composed
@@ -60,6 +62,7 @@ func (b *builder) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draf
 	for _, o := range admitted {
 		sortVariables(o)
 	}
+	b.hashed(drafts)
 	return append(subnets, admitted...)
 }
 

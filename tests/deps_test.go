@@ -16,9 +16,10 @@ var layers = [][]string{
 	{"render/strict", "render/gitsource"},
 	{"catalog/ledger", "render/manifest", "catalog/chart", "catalog/overlay", "catalog/builtin", "catalog", "render/request", "render/topology"},
 	{"render"},
+	{"render/impact"},
 	{"plugin"},
 	{"cmd"},
-	{"cmd/copyhold", "tests", "tests/bench"},
+	{"cmd/copyhold", "tests", "tests/bench", "tests/crds"},
 }
 
 // soleImporters are the heavy libraries and the one package each that may import them.

@@ -191,7 +191,7 @@ func TestLoadFindings(t *testing.T) {
 `},
 		{"record: released some day", rc, record("photon-prod/solar", "released: soon"), rc + `:4:18: released "soon", want a day as 2026-12-01 [ledger/malformed]
 `},
-		{"record: unknown field", rc, record("photon-prod/solar", "adress: 172.21.208.100"), rc + `:4:8: unknown field "adress" in spec, want one of address, addressPool, class, defaults, released, serverAddress, serverPool [ledger/unknown-field]
+		{"record: unknown field", rc, record("photon-prod/solar", "adress: 172.21.208.100"), rc + `:4:8: unknown field "adress" in spec, want one of address, addressPool, class, defaults, reason, released, rollouts, serverAddress, serverPool [ledger/unknown-field]
   hint: did you mean "address"?
 `},
 		{"record: wrong type", rc, record("photon-prod/solar", "defaults: [a]"), rc + `:4:18: spec.defaults: want a mapping (key: value), got a list [ledger/wrong-type]

@@ -51,8 +51,9 @@ type Write struct {
 
 // Plan is what has to change in a ledger. An empty plan changes nothing.
 type Plan struct {
-	Writes []Write
-	Words  []string // what is done, a line each
+	Writes  []Write
+	Records []*Record // those among the writes
+	Words   []string  // what is done, a line each
 }
 
 // Plan works out what the ledger needs so that every wanted cluster has its addresses and recorded defaults, and every cluster
@@ -470,7 +471,7 @@ func (p *planner) plan() (Plan, diag.List) {
 	if p.found.Failed() {
 		return Plan{}, p.found
 	}
-	out := Plan{Words: p.words}
+	out := Plan{Words: p.words, Records: p.records}
 	for _, file := range slices.Sorted(maps.Keys(p.locks)) {
 		data, err := FormatLock(p.locks[file])
 		if err != nil {

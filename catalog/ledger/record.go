@@ -29,13 +29,15 @@ type Record struct {
 
 // RecordSpec is the body of a record.
 type RecordSpec struct {
-	AddressPool   string         `json:"addressPool,omitempty"`   // the address pool that Address was taken from
-	Address       string         `json:"address,omitempty"`       // of the control plane
-	ServerAddress string         `json:"serverAddress,omitempty"` // in the cluster's subnet
-	ServerPool    string         `json:"serverPool,omitempty"`    // the subnet that ServerAddress was taken from: namespace.subnet
-	Class         string         `json:"class,omitempty"`         // namespace/name of the ClusterClass that Defaults are of
-	Defaults      map[string]any `json:"defaults,omitempty"`      // variable defaults at admission; topology.Defaults says how they are keyed
-	Released      Date           `json:"released,omitempty"`      // the cluster is gone since that day; the record says what it had
+	AddressPool   string            `json:"addressPool,omitempty"`   // the address pool that Address was taken from
+	Address       string            `json:"address,omitempty"`       // of the control plane
+	ServerAddress string            `json:"serverAddress,omitempty"` // in the cluster's subnet
+	ServerPool    string            `json:"serverPool,omitempty"`    // the subnet that ServerAddress was taken from: namespace.subnet
+	Class         string            `json:"class,omitempty"`         // namespace/name of the ClusterClass that Defaults are of
+	Defaults      map[string]any    `json:"defaults,omitempty"`      // variable defaults at admission; topology.Defaults says how they are keyed
+	Rollouts      map[string]string `json:"rollouts,omitempty"`      // rollout hash of each worker pool that somebody has accepted
+	Reason        string            `json:"reason,omitempty"`        // why the last one was accepted, in the words of who did
+	Released      Date              `json:"released,omitempty"`      // the cluster is gone since that day; the record says what it had
 }
 
 type recordFile struct {
@@ -53,8 +55,14 @@ type recordMetadata struct {
 // Holder is namespace/name, as locks name it.
 func (r *Record) Holder() string { return r.Namespace + "/" + r.Name }
 
-// At is the place of the value under a path of the record, or of the deepest part of the path that is written.
-func (r *Record) At(p ...string) diag.Pos { return r.doc.At(p...) }
+// At is the place of the value under a path of the record, or of the deepest part of the path that is written. A record that was not
+// read from a file has no place.
+func (r *Record) At(p ...string) diag.Pos {
+	if r.doc.File == "" {
+		return diag.Pos{}
+	}
+	return r.doc.At(p...)
+}
 
 // ParseRecord reads a record. A record that does not match its own path is an error: it would speak for another cluster.
 func ParseRecord(file string, data []byte) (*Record, diag.List) {
@@ -95,6 +103,12 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 			found.Add(diag.Errorf(d.At("spec", pool.field), "ledger/malformed", "%s %q, want the name of a pool", pool.field, pool.name))
 		}
 	}
+	for pool, hash := range r.Rollouts {
+		if !rolloutHash.MatchString(hash) {
+			found.Add(diag.Errorf(d.At("spec", "rollouts", pool), "ledger/malformed", "rollout hash %q, want one as v1:0123456789abcdef", hash).
+				Hintf("copyhold ack %s records it anew", r.Holder()))
+		}
+	}
 	if r.Released != "" && !validDate(r.Released) {
 		found.Add(diag.Errorf(d.At("spec", "released"), "ledger/malformed", "released %q, want a day as 2026-12-01", r.Released))
 	}
@@ -103,6 +117,9 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 
 // poolName is an address pool's name, or namespace.subnet.
 var poolName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
+
+// rolloutHash is a scheme and a digest (topology.Pool.Hash).
+var rolloutHash = regexp.MustCompile(`^v[1-9][0-9]*:[0-9a-f]{16}$`)
 
 func trimYAML(name string) string {
 	if ext := path.Ext(name); ext == ".yaml" {

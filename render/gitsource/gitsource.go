@@ -31,6 +31,9 @@ func Open(dir string) (*Repo, error) {
 		return nil, fmt.Errorf("opening the Git repository of %s: %w", dir, err)
 	}
 	w, err := r.Worktree()
+	if errors.Is(err, git.ErrIsBareRepository) {
+		return nil, fmt.Errorf("%s is a bare Git repository: there are no files to work with; clone it first", dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the Git repository of %s: %w", dir, err)
 	}
@@ -53,26 +56,59 @@ func Open(dir string) (*Repo, error) {
 	return &Repo{git: r, prefix: prefix}, nil
 }
 
-// Base is the tree of the merge base of a revision and HEAD: the last commit that both have. A revision is whatever git rev-parse
-// takes for a commit: a branch, a tag, a hash, HEAD~1.
-func (r *Repo) Base(rev string) (*Tree, error) {
+// At is the tree of a revision: whatever git rev-parse takes for a commit, as a branch, a tag, a hash, HEAD~1.
+func (r *Repo) At(rev string) (*Tree, error) {
+	c, err := r.commit(rev)
+	if err != nil {
+		return nil, err
+	}
+	return r.tree(c)
+}
+
+// Upstream is the revision that work on the current branch is meant for: what the branch tracks, else main or master as the remote
+// origin has it, else as they are here.
+func (r *Repo) Upstream() (string, error) {
+	var tried []string
+	if head, err := r.git.Head(); err == nil && head.Name().IsBranch() {
+		if b, err := r.git.Branch(head.Name().Short()); err == nil && b.Remote != "" {
+			name := b.Merge.Short()
+			if b.Remote != "." {
+				name = b.Remote + "/" + name
+			}
+			tried = append(tried, name)
+		}
+	}
+	tried = append(tried, "origin/main", "origin/master", "main", "master")
+	for _, rev := range tried {
+		if _, err := r.git.ResolveRevision(plumbing.Revision(rev)); err == nil {
+			return rev, nil
+		}
+	}
+	if _, err := r.commit("HEAD"); err != nil {
+		return "", err
+	}
+	return "", errors.New("there is no upstream branch and no main to compare with: name a revision with --base")
+}
+
+// Base is the tree of the merge base of two revisions: the last commit that both have.
+func (r *Repo) Base(rev, head string) (*Tree, error) {
 	theirs, err := r.commit(rev)
 	if err != nil {
 		return nil, err
 	}
-	ours, err := r.commit("HEAD")
+	ours, err := r.commit(head)
 	if err != nil {
 		return nil, err
 	}
 	bases, err := theirs.MergeBase(ours)
 	if err != nil {
 		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return nil, fmt.Errorf("looking for the merge base of %q and HEAD: the clone is too shallow; fetch more history", rev)
+			return nil, fmt.Errorf("looking for the merge base of %q and %q: the clone is too shallow; fetch more history, as git fetch --unshallow does", rev, head)
 		}
-		return nil, fmt.Errorf("looking for the merge base of %q and HEAD: %w", rev, err)
+		return nil, fmt.Errorf("looking for the merge base of %q and %q: %w", rev, head, err)
 	}
 	if len(bases) == 0 {
-		return nil, fmt.Errorf("%q and HEAD have no commit in common; if the clone is shallow, fetch more history", rev)
+		return nil, fmt.Errorf("%q and %q have no commit in common; if the clone is shallow, fetch more history, as git fetch --unshallow does", rev, head)
 	}
 	return r.tree(bases[0])
 }

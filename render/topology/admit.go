@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,31 +89,15 @@ func problemsOf(err error) []Problem {
 	return out
 }
 
-// shelf is a client that has one ClusterClass and nothing else, which is all that the webhook asks for when a Cluster is new.
-type shelf struct{ class *clusterv1.ClusterClass }
-
-func (s shelf) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	cc, ok := obj.(*clusterv1.ClusterClass)
-	if !ok || key != client.ObjectKeyFromObject(s.class) {
-		return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", obj)}, key.String())
-	}
-	*cc = *s.class // the webhook only reads it
-	return nil
-}
-
-func (s shelf) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return apierrors.NewMethodNotSupported(schema.GroupResource{}, "list")
-}
-
 // memo keeps answers by content; each is worked out once even when several goroutines ask at a time.
-type memo struct {
+type memo[A any] struct {
 	mu      sync.Mutex
-	answers map[[sha256.Size]byte]func() admitted
+	answers map[[sha256.Size]byte]func() A
 }
 
-func newMemo() *memo { return &memo{answers: map[[sha256.Size]byte]func() admitted{}} }
+func newMemo[A any]() *memo[A] { return &memo[A]{answers: map[[sha256.Size]byte]func() A{}} }
 
-func (m *memo) do(key [sha256.Size]byte, work func() admitted) admitted {
+func (m *memo[A]) do(key [sha256.Size]byte, work func() A) A {
 	m.mu.Lock()
 	f := m.answers[key]
 	if f == nil {

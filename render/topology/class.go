@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -27,7 +28,6 @@ import (
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/contract"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -61,12 +61,15 @@ type Class struct {
 	templates map[templateKey]*manifest.Object
 	digest    string
 	webhook   *admission.Cluster
-	memo      *memo
+	memo      *memo[admitted]
+	wanted    *memo[generated]
 
 	defaults func() Defaults // see Defaults; worked out once
 
 	lists   sync.Once
 	asLists *clusterv1.ClusterClass // see AdmitAll
+
+	*partMemo
 }
 
 type templateKey struct{ group, kind, name string }
@@ -90,7 +93,7 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting the Cluster API engine: %w", err)
 	}
-	c := &Class{templates: map[templateKey]*manifest.Object{}, memo: newMemo()}
+	c := &Class{templates: map[templateKey]*manifest.Object{}, memo: newMemo[admitted](), wanted: newMemo[generated](), partMemo: &partMemo{}}
 	c.defaults = sync.OnceValue(c.readDefaults)
 	for _, o := range objects {
 		if o.GetNamespace() != key.Namespace {
@@ -123,13 +126,13 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 	if err := c.reconcile(ctx, scheme); err != nil {
 		return nil, nil, err
 	}
-	c.webhook = &admission.Cluster{Client: shelf{c.class}}
+	c.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{c.class}}}
 	return c, nil, nil
 }
 
-// references are the templates the class names, each with the place it is named at.
-func (c *Class) references() map[string]clusterv1.ClusterClassTemplateReference {
-	s := c.class.Spec
+// references are the templates a class names, each with the place it is named at.
+func references(class *clusterv1.ClusterClass) map[string]clusterv1.ClusterClassTemplateReference {
+	s := class.Spec
 	refs := map[string]clusterv1.ClusterClassTemplateReference{
 		"spec.infrastructure":                     s.Infrastructure.TemplateRef,
 		"spec.controlPlane":                       s.ControlPlane.TemplateRef,
@@ -159,7 +162,7 @@ func (c *Class) template(r clusterv1.ClusterClassTemplateReference) *manifest.Ob
 // keepReferenced drops the objects that belong to other classes, so that the digest speaks of this class alone.
 func (c *Class) keepReferenced() {
 	kept := map[templateKey]*manifest.Object{}
-	for _, r := range c.references() {
+	for _, r := range references(c.class) {
 		gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 		k := templateKey{gvk.Group, gvk.Kind, r.Name}
 		if o := c.templates[k]; o != nil {
@@ -171,7 +174,7 @@ func (c *Class) keepReferenced() {
 
 func (c *Class) missing() []Problem {
 	var out []Problem
-	for place, r := range c.references() {
+	for place, r := range references(c.class) {
 		if c.template(r) == nil {
 			out = append(out, Problem{Field: place + ".templateRef", Detail: fmt.Sprintf("there is no %s %q beside the class", r.Kind, r.Name)})
 		}
@@ -182,7 +185,7 @@ func (c *Class) missing() []Problem {
 
 // reconcile runs the ClusterClass reconciler, which fills status.variables: what Cluster API defaults and validates by.
 func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme) error {
-	objects := contractCRDs(c.references())
+	objects := contractCRDs(references(c.class))
 	for _, t := range c.templates {
 		objects = append(objects, t)
 	}
@@ -204,27 +207,6 @@ func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme) error {
 		}
 	}
 	return fmt.Errorf("ClusterClass %s does not become reconciled", key)
-}
-
-// contractCRDs are the CustomResourceDefinitions that tell the engine which version of a kind speaks which contract. Only
-// their names and labels are read. A provider's own CRD says which contract it speaks; since nothing but the look-up depends
-// on it here, the version that the class names is entered for each contract (util/contract/version.go).
-func contractCRDs(refs map[string]clusterv1.ClusterClassTemplateReference) []client.Object {
-	seen := map[string]bool{}
-	var out []client.Object
-	for _, r := range refs {
-		gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
-		name := contract.CalculateCRDName(gvk.Group, gvk.Kind)
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		crd.Name = name
-		crd.Labels = map[string]string{"cluster.x-k8s.io/v1beta1": gvk.Version, "cluster.x-k8s.io/v1beta2": gvk.Version}
-		out = append(out, crd)
-	}
-	return out
 }
 
 // sum is a digest of the class and its templates as written.
@@ -259,4 +241,11 @@ func (c *Class) WorkerClasses() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Templates are the templates that the class names, sorted by kind and name.
+func (c *Class) Templates() []*manifest.Object {
+	return slices.SortedFunc(maps.Values(c.templates), func(a, b *manifest.Object) int {
+		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }

@@ -1,0 +1,263 @@
+package impact
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// Compare says what happens to running clusters when a repository goes from one state to another. Both fleets must have been asked for
+// the same part of it.
+func Compare(was, is *render.Fleet) (*Report, error) {
+	c := &comparer{was: was, is: is, pools: map[poolPair]*poolAnswer{}}
+	r := &Report{Version: FormatVersion, Clusters: []*Diff{}, Objects: []Object{}, Classes: []Class{}, Notes: []string{}}
+	names := maps.Clone(was.Clusters)
+	maps.Copy(names, is.Clusters)
+	sorted := catalog.Sorted(names)
+	diffs := make([]*Diff, len(sorted))
+	errs := make([]error, len(sorted))
+	if err := c.updateClasses(); err != nil {
+		return nil, err
+	}
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for i, name := range sorted {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			diffs[i], errs[i] = c.cluster(was.Clusters[name], is.Clusters[name])
+		})
+	}
+	wg.Wait()
+	for i := range diffs {
+		switch {
+		case errs[i] != nil:
+			return nil, fmt.Errorf("comparing %s: %w", sorted[i], errs[i])
+		case diffs[i] == nil:
+			r.Same++
+		default:
+			r.Clusters = append(r.Clusters, diffs[i])
+		}
+	}
+	r.Objects = append(r.Objects, objects(was, is)...)
+	r.Classes = append(r.Classes, c.reach(r)...)
+	r.Notes = c.notes(r)
+	return r, nil
+}
+
+type comparer struct {
+	was, is *render.Fleet
+
+	refused map[topology.Key]diag.List // class changes that Cluster API refuses, by class
+
+	mu    sync.Mutex
+	pools map[poolPair]*poolAnswer
+}
+
+// cluster compares one cluster; nil when nothing happens to it.
+func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
+	switch {
+	case was == nil:
+		return c.created(is), nil
+	case is == nil:
+		return c.deleted(was), nil
+	}
+	d := c.diff(is)
+	switch {
+	case is.Class != nil && was.Class != nil && len(c.refused[is.Class.Key()]) > 0 && was.Class.Digest() != is.Class.Digest():
+		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster"})
+		return d, nil
+	case is.Manifest == nil || is.Hashes == nil:
+		c.stuck(d, was, is)
+		return d, nil
+	case was.Manifest == nil:
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "the base cannot be rendered for it, so nothing can be compared: " + first(was.Found)})
+		return d, nil
+	}
+	same := was.Class.Digest() == is.Class.Digest()
+	if same && reflect.DeepEqual(was.Manifest.Object, is.Manifest.Object) {
+		return nil, nil
+	}
+	if !reflect.DeepEqual(was.Manifest.Object["spec"], is.Manifest.Object["spec"]) {
+		problems, err := topology.Update(was.Class, is.Class, was.Manifest, is.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		if len(problems) > 0 {
+			d.Changes = append(d.Changes, Change{Action: Rejected, Words: "Cluster API's webhook refuses the change: " + words(problems), Causes: c.causesOf(was, is, problems)})
+			return d, nil
+		}
+	}
+	if err := c.judge(d, was, is); err != nil {
+		return nil, err
+	}
+	if len(d.Changes) == 0 {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// judge compares two states that are both right.
+func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
+	c.address(d, was, is)
+	if err := c.controlPlane(d, was, is); err != nil {
+		return err
+	}
+	if err := c.workers(d, was, is); err != nil {
+		return err
+	}
+	if len(d.Changes) == 0 && !sameButHashes(was.Manifest, is.Manifest) {
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "the Cluster itself changes, nothing that its control plane or its machines are made from"})
+	}
+	return nil
+}
+
+// sameButHashes compares two Clusters without the annotations that carry rollout hashes.
+func sameButHashes(a, b *manifest.Object) bool {
+	strip := func(o *manifest.Object) any {
+		o = o.DeepCopy()
+		annotations := o.GetAnnotations()
+		maps.DeleteFunc(annotations, func(k, _ string) bool { return strings.HasPrefix(k, topology.AnnotationPrefix) })
+		o.SetAnnotations(annotations)
+		return o.Object
+	}
+	return reflect.DeepEqual(strip(a), strip(b))
+}
+
+func (c *comparer) diff(of *render.Cluster) *Diff {
+	d := &Diff{Namespace: of.Request.Namespace, Name: of.Request.Name, Tier: of.Request.Spec.Tier, at: of.Request.At("metadata", "name")}
+	if of.Class != nil {
+		d.Class, d.Digest = of.Class.Key().String(), of.Class.Digest()
+	}
+	return d
+}
+
+func (c *comparer) created(is *render.Cluster) *Diff {
+	d := c.diff(is)
+	if is.Manifest == nil || is.Hashes == nil {
+		d.Changes = append(d.Changes, Change{Action: Rejected, Words: "the new cluster cannot be rendered: " + first(is.Found)})
+		return d
+	}
+	d.Changes = append(d.Changes, Change{Action: Create, Machines: all(is)})
+	return d
+}
+
+func (c *comparer) deleted(was *render.Cluster) *Diff {
+	d := c.diff(was)
+	d.at = diag.Pos{}
+	d.Changes = append(d.Changes, Change{Action: Delete, Machines: all(was), Words: "its request is gone: control plane and machines go once somebody confirms the prune"})
+	return d
+}
+
+// stuck says why a cluster that was there cannot be rendered any more, and what that does to the running one.
+func (c *comparer) stuck(d *Diff, was, is *render.Cluster) {
+	change := Change{Action: Rejected, Words: "it cannot be rendered: " + first(is.Found) + "; what runs stays as it is"}
+	unchanged := reflect.DeepEqual(was.Request.Spec, is.Request.Spec)
+	if is.Class != nil && was.Manifest != nil && was.Class != nil && was.Class.Digest() != is.Class.Digest() && was.Class.Key() == is.Class.Key() {
+		if _, problems, err := is.Class.Admit(was.Manifest); err == nil && len(problems) > 0 {
+			change = Change{Action: Frozen, Words: "the class no longer takes what the running cluster has (" + words(problems) + "): every later reconcile of it fails, so no scaling and no upgrade reaches it",
+				Causes: []Cause{{Field: "class " + is.Class.Key().String(), Class: true}}}
+		}
+	}
+	if slices.ContainsFunc(is.Found, func(f diag.Finding) bool { return f.Name == "cluster/frozen" || f.Name == "ledger/frozen" }) && (unchanged || is.Manifest != nil) {
+		change = Change{Action: Frozen, Words: first(is.Found)}
+	}
+	d.Changes = append(d.Changes, change)
+}
+
+// updateClasses asks Cluster API's ClusterClass webhook about each class that changes, with the clusters that use it.
+func (c *comparer) updateClasses() error {
+	c.refused = map[topology.Key]diag.List{}
+	type pair struct{ was, is *topology.Class }
+	pairs := map[topology.Key]pair{}
+	clusters := map[topology.Key][]*manifest.Object{}
+	for name, was := range c.was.Clusters {
+		is := c.is.Clusters[name]
+		if is == nil || was.Class == nil || is.Class == nil || was.Manifest == nil || was.Class.Key() != is.Class.Key() || was.Class.Digest() == is.Class.Digest() {
+			continue
+		}
+		pairs[is.Class.Key()] = pair{was.Class, is.Class}
+		clusters[is.Class.Key()] = append(clusters[is.Class.Key()], was.Manifest)
+	}
+	for key, p := range pairs {
+		problems, err := topology.UpdateClass(p.was, p.is, clusters[key])
+		if err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "class/refused", "Cluster API's webhook refuses the change of ClusterClass %s: %s", key, words(problems))}
+		}
+	}
+	return nil
+}
+
+// address finds a changed endpoint or changed certificate names.
+func (c *comparer) address(d *Diff, was, is *render.Cluster) {
+	for _, f := range []struct{ field, words string }{
+		{"address", "the address of the control plane changes: kubeconfigs and certificates with the old one break"},
+		{"serverAddress", "the address that workers join by changes"},
+		{"publicNames", "the names in the API server's certificate change: clients that use one that is gone break"},
+	} {
+		old, now := was.Fed(f.field), is.Fed(f.field)
+		if topology.Equal(old, now) {
+			continue
+		}
+		at := is.FedAt(f.field)
+		d.Changes = append(d.Changes, Change{Action: Address, Words: f.words, Causes: []Cause{{At: at.String(), pos: at, Field: f.field, Before: old, After: now}}})
+	}
+}
+
+// all are the machines of all pools of a cluster.
+func all(c *render.Cluster) *Machines {
+	out := Machines{}
+	if c.Manifest != nil {
+		for _, name := range topology.PoolNames(c.Manifest) {
+			out = out.plus(machines(topology.PoolOf(c.Manifest, name)))
+		}
+		return &out
+	}
+	for _, p := range c.Request.Spec.Workers {
+		out = out.plus(asked(p))
+	}
+	return &out
+}
+
+func asked(p request.Pool) Machines {
+	switch {
+	case p.Min != nil && p.Max != nil:
+		return Machines{int(*p.Min), int(*p.Max)}
+	case p.Replicas != nil:
+		return Machines{int(*p.Replicas), int(*p.Replicas)}
+	}
+	return Machines{1, 1}
+}
+
+func first(found diag.List) string {
+	for _, f := range found.Sorted() {
+		if f.Severity == diag.Error {
+			return strings.TrimPrefix(f.String(), "copyhold: ")
+		}
+	}
+	return "nothing says why"
+}
+
+func words(problems []topology.Problem) string {
+	var out []string
+	for _, p := range problems {
+		if w := p.Words(); !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,126 @@
+package impact
+
+import (
+	"slices"
+	"strings"
+
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// controlPlane compares the control plane and the infrastructure of a cluster.
+func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
+	a, err := was.Class.ControlPlaneKey(was.Manifest)
+	if err != nil {
+		return err
+	}
+	b, err := is.Class.ControlPlaneKey(is.Manifest)
+	if err != nil || a == b {
+		return err
+	}
+	before, problems, err := was.Class.Desired(was.Manifest)
+	if err != nil || len(problems) > 0 {
+		return err
+	}
+	after, problems, err := is.Class.Desired(is.Manifest)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		d.Changes = append(d.Changes, Change{Action: Frozen, Words: "every later reconcile of the cluster fails: " + words(problems)})
+		return nil
+	}
+	for _, o := range []struct {
+		was, is *manifest.Object
+		action  Action
+	}{{before.ControlPlane, after.ControlPlane, ControlPlane}, {before.InfrastructureCluster, after.InfrastructureCluster, InPlace}} {
+		change, err := c.object(o.was, o.is, o.action)
+		if err != nil {
+			return err
+		}
+		if change.Action != "" {
+			change.Causes = c.controlPlaneCauses(was, is)
+			d.Changes = append(d.Changes, change)
+		}
+	}
+	return nil
+}
+
+// object compares two states of an object that Cluster API changes in place.
+func (c *comparer) object(was, is *manifest.Object, action Action) (Change, error) {
+	if was.GroupVersionKind().GroupKind() != is.GroupVersionKind().GroupKind() {
+		return Change{Action: Rejected, Words: "its kind would change from " + was.GetKind() + " to " + is.GetKind() + ", which Cluster API refuses"}, nil
+	}
+	differences, err := c.is.Schemas.SpecDifferences(was, is)
+	if err != nil || len(differences) == 0 {
+		return Change{}, err
+	}
+	problems, err := c.is.Schemas.Validate(is, was)
+	if err != nil {
+		return Change{}, err
+	}
+	known, err := c.was.Schemas.Validate(was, nil)
+	if err != nil {
+		return Change{}, err
+	}
+	change := Change{Action: action, Differences: plain(differences)}
+	if len(problems) > 0 && !slices.Equal(problems, known) {
+		change.Action = Frozen
+		change.Words = "the API server refuses what Cluster API makes of it (" + is.GetKind() + ": " + words(problems) + "): every later reconcile of the cluster fails"
+		return change, nil
+	}
+	for _, d := range differences {
+		if d.Path == "dataStoreName" {
+			change.Words = "the control plane's state is moved to another DataStore: a migration, during which the API server is away"
+		}
+	}
+	return change, nil
+}
+
+// controlPlaneCauses are the changes of the request and the class that the control plane reads.
+func (c *comparer) controlPlaneCauses(was, is *render.Cluster) []Cause {
+	base, err := was.Class.ControlPlaneKey(was.Manifest)
+	if err != nil {
+		return nil
+	}
+	var out []Cause
+	all := candidates(was, is, "")
+	if a, b := was.Request.Spec.ControlPlane.Replicas, is.Request.Spec.ControlPlane.Replicas; !topology.Equal(a, b) {
+		at := is.Request.At("spec", "controlPlane", "replicas")
+		all = append(all, candidate{Cause{At: at.String(), pos: at, Field: "controlPlane.replicas", Before: replicas(a), After: replicas(b)}, topology.With(was.Manifest, replicas(b), "controlPlane", "replicas")})
+	}
+	for _, x := range all {
+		if key, err := was.Class.ControlPlaneKey(x.alone); err == nil && key != base {
+			out = append(out, x.cause)
+		}
+	}
+	if was.Class.Digest() != is.Class.Digest() || was.Class.Key() != is.Class.Key() {
+		if key, err := is.Class.ControlPlaneKey(was.Manifest); err == nil && key != base {
+			out = append(out, Cause{Field: "class " + is.Class.Key().String(), Class: true})
+		}
+	}
+	return out
+}
+
+// causesOf finds the place in the request that a refused change was written at.
+func (c *comparer) causesOf(was, is *render.Cluster, problems []topology.Problem) []Cause {
+	var out []Cause
+	for _, x := range candidates(was, is, "") {
+		name := strings.TrimPrefix(x.cause.Field, "variable ")
+		if slices.ContainsFunc(problems, func(p topology.Problem) bool {
+			return strings.Contains(p.Field, name) || strings.Contains(p.Field, "version") && name == "version"
+		}) || len(problems) == 0 {
+			out = append(out, x.cause)
+		}
+	}
+	return out
+}
+
+// replicas is a number of replicas as a manifest holds it.
+func replicas(n *int32) any {
+	if n == nil {
+		return nil
+	}
+	return int64(*n)
+}

@@ -1,0 +1,343 @@
+package impact
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// poolPair is two states of a pool. Pools of many clusters share one: the answer does too, where the class alone is the cause.
+type poolPair struct{ was, is topology.PartKey }
+
+type poolAnswer struct {
+	action      Action
+	words       string
+	causes      []Cause
+	differences []Difference
+}
+
+// rollout says what follows when the hash of a pool is not what it was.
+func (c *comparer) rollout(was, is *render.Cluster, name string, before, after *topology.Pool) (*poolAnswer, error) {
+	classOnly := was.Class.Key() == is.Class.Key() && topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"])
+	var pair poolPair
+	if classOnly {
+		a, err := was.Class.PoolKeys(was.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		b, err := is.Class.PoolKeys(is.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		pair = poolPair{a[name], b[name]}
+		c.mu.Lock()
+		known := c.pools[pair]
+		c.mu.Unlock()
+		if known != nil {
+			return known, nil
+		}
+	}
+	answer, err := c.workOut(was, is, name, before, after)
+	if err == nil && classOnly {
+		c.mu.Lock()
+		c.pools[pair] = answer
+		c.mu.Unlock()
+	}
+	return answer, err
+}
+
+func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *topology.Pool) (*poolAnswer, error) {
+	differences, err := before.Differences(after, c.is.Schemas)
+	if err != nil {
+		return nil, err
+	}
+	a := &poolAnswer{action: Rollout, differences: plain(differences)}
+	refused, err := c.refusedByServer(before, after)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case refused != "":
+		a.action, a.words = Frozen, "the API server refuses what Cluster API makes of it ("+refused+"): nothing is replaced, and every later reconcile of the cluster fails"
+	case after.Deferred && before.Version() != after.Version():
+		a.action, a.words = InPlace, held(before)
+	case before.Deferred != after.Deferred && onlyVersion(differences) && before.Version() == after.Version():
+		a.action, a.words = InPlace, "deferUpgrade is set: the pool keeps the version it has"
+		if before.Deferred {
+			a.action, a.words = Rollout, fmt.Sprintf("deferUpgrade is taken away: if the pool was held back, it moves to %s now", after.Version())
+		}
+	case after.OnDelete():
+		a.action, a.words = OnDelete, "the pool's strategy is OnDelete: a machine takes the new form when somebody deletes it"
+	case was.Class.Digest() != is.Class.Digest() && was.Class.SameClass(is.Class) && topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]):
+		a.action, a.words = Latent, "a template is edited under its old name, which Cluster API does not watch: the rollout starts with the cluster's next reconcile, at its next sync or within ten minutes"
+	}
+	if a.causes, err = c.causes(was, is, name, before, after, differences); err != nil {
+		return nil, err
+	}
+	if second := secondRollout(before, after); second != "" && a.action == Rollout {
+		a.words = join(a.words, second)
+	}
+	return a, nil
+}
+
+func onlyVersion(differences []topology.Difference) bool {
+	return !slices.ContainsFunc(differences, func(d topology.Difference) bool { return d.Object != "" || d.Path != "version" })
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// refusedByServer asks the schemas about what Cluster API makes of a pool, in words; "" when they take it, or took it no more before.
+func (c *comparer) refusedByServer(before, after *topology.Pool) (string, error) {
+	for _, o := range []struct{ was, is *manifest.Object }{{before.Infrastructure, after.Infrastructure}, {before.Bootstrap, after.Bootstrap}} {
+		problems, err := c.is.Schemas.Validate(o.is, nil)
+		if err != nil {
+			return "", err
+		}
+		known, err := c.was.Schemas.Validate(o.was, nil)
+		if err != nil {
+			return "", err
+		}
+		if len(problems) > 0 && !slices.Equal(problems, known) {
+			return o.is.GetKind() + ": " + words(problems), nil
+		}
+	}
+	return "", nil
+}
+
+// causes finds what makes a pool's hash differ, by asking Cluster API's engine about one change at a time.
+func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *topology.Pool, differences []topology.Difference) ([]Cause, error) {
+	var out []Cause
+	base := was.Hashes[pool]
+	differs := func(class *topology.Class, o *manifest.Object, s *topology.Schemas) bool {
+		pools, problems, err := class.Pools(o)
+		if err != nil || len(problems) > 0 || pools[pool] == nil {
+			return false // a mixture that never was: nothing follows from it
+		}
+		h, err := pools[pool].Hash(s)
+		return err == nil && h != base
+	}
+	if was.Class.Key() != is.Class.Key() {
+		at := is.Request.At("spec", "tier")
+		out = append(out, Cause{At: at.String(), pos: at, Field: "tier", Before: was.Request.Spec.Tier, After: is.Request.Spec.Tier})
+	} else if was.Class.Digest() != is.Class.Digest() {
+		if !topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]) && !differs(is.Class, was.Manifest, c.was.Schemas) {
+			// the class alone would not do it
+		} else {
+			out = append(out, classCauses(was, is, before, after, differences)...)
+		}
+	}
+	for _, candidate := range candidates(was, is, pool) {
+		if differs(was.Class, candidate.alone, c.was.Schemas) {
+			out = append(out, candidate.cause)
+		}
+	}
+	if len(out) == 0 { // only all of it together does
+		for _, candidate := range candidates(was, is, pool) {
+			out = append(out, candidate.cause)
+		}
+	}
+	if len(out) == 0 && was.Class.Digest() != is.Class.Digest() {
+		out = classCauses(was, is, before, after, differences)
+	}
+	return out, nil
+}
+
+type candidate struct {
+	cause Cause
+	alone *manifest.Object // the old Cluster with this change only
+}
+
+// candidates are the single changes between two states of a Cluster that could bear on one pool.
+func candidates(was, is *render.Cluster, pool string) []candidate {
+	var out []candidate
+	if a, b := was.Request.Spec.Version, is.Request.Spec.Version; a != b {
+		at := is.Request.At("spec", "version")
+		out = append(out, candidate{Cause{At: at.String(), pos: at, Field: "version", Before: a, After: b}, topology.With(was.Manifest, b, "version")})
+	}
+	scopes := []string{""}
+	if pool != "" {
+		scopes = append(scopes, pool)
+	}
+	for _, scope := range scopes {
+		old, now := topology.Variables(was.Manifest, scope), topology.Variables(is.Manifest, scope)
+		names := map[string]bool{}
+		for n := range old {
+			names[n] = true
+		}
+		for n := range now {
+			names[n] = true
+		}
+		for _, n := range catalog.Sorted(names) {
+			if topology.Equal(old[n], now[n]) {
+				continue
+			}
+			cause := Cause{Field: "variable " + n, Before: old[n], After: now[n]}
+			if scope != "" && cause.Before == nil { // a pool without a value of its own has the cluster's
+				cause.Before = topology.Variables(was.Manifest, "")[n]
+			}
+			if at, field, ok := is.Written(n, scope); ok {
+				cause.At, cause.pos, cause.Field = at.String(), at, field
+			} else if at, field, ok := was.Written(n, scope); ok {
+				cause.Field = field
+				_ = at // it is no longer there to be linked to
+			}
+			out = append(out, candidate{cause, topology.WithVariable(was.Manifest, scope, n, now[n])})
+		}
+	}
+	out = append(out, poolCandidates(was, is, pool)...)
+	for _, f := range []struct {
+		words    string
+		old, now map[string]string
+		set      func(*manifest.Object, map[string]string)
+	}{
+		{"labels of the Cluster", was.Manifest.GetLabels(), is.Manifest.GetLabels(), (*manifest.Object).SetLabels},
+		{"annotations of the Cluster", own(was.Manifest), own(is.Manifest), (*manifest.Object).SetAnnotations},
+	} {
+		if !maps.Equal(f.old, f.now) {
+			alone := was.Manifest.DeepCopy()
+			f.set(alone, f.now)
+			out = append(out, candidate{Cause{Field: f.words, Before: f.old, After: f.now}, alone})
+		}
+	}
+	if a, b := was.Manifest.Object["spec"].(map[string]any)["clusterNetwork"], is.Manifest.Object["spec"].(map[string]any)["clusterNetwork"]; !topology.Equal(a, b) {
+		at := is.Request.At("spec", "clusterNetwork")
+		alone := was.Manifest.DeepCopy()
+		alone.Object["spec"].(map[string]any)["clusterNetwork"] = b
+		out = append(out, candidate{Cause{At: at.String(), pos: at, Field: "clusterNetwork", Before: a, After: b}, alone})
+	}
+	return out
+}
+
+// own are a Cluster's annotations without those that carry rollout hashes.
+func own(o *manifest.Object) map[string]string {
+	out := o.GetAnnotations()
+	maps.DeleteFunc(out, func(k, _ string) bool { return strings.HasPrefix(k, topology.AnnotationPrefix) })
+	return out
+}
+
+// poolCandidates are the changes of a pool's own fields.
+func poolCandidates(was, is *render.Cluster, pool string) []candidate {
+	var out []candidate
+	old, now := topology.PoolOf(was.Manifest, pool), topology.PoolOf(is.Manifest, pool)
+	for _, field := range []string{"class", "failureDomain", "rollout", "metadata", "replicas"} {
+		if topology.Equal(old[field], now[field]) {
+			continue
+		}
+		written, before, after := field, old[field], now[field]
+		if field == "metadata" {
+			written, before, after = metadataChange(old, now)
+		}
+		at := is.Request.At("spec", "workers", pool, written)
+		out = append(out, candidate{Cause{At: at.String(), pos: at, Field: "workers." + pool + "." + written, Before: before, After: after}, topology.WithPool(was.Manifest, pool, field, now[field])})
+	}
+	return out
+}
+
+// metadataChange says a change of a pool's metadata in the words of a request.
+func metadataChange(old, now map[string]any) (field string, before, after any) {
+	a, _ := old["metadata"].(map[string]any)
+	b, _ := now["metadata"].(map[string]any)
+	if !topology.Equal(a["labels"], b["labels"]) {
+		return "labels", a["labels"], b["labels"]
+	}
+	notesA, _ := a["annotations"].(map[string]any)
+	notesB, _ := b["annotations"].(map[string]any)
+	_, deferredA := notesA[clusterv1.ClusterTopologyDeferUpgradeAnnotation]
+	_, deferredB := notesB[clusterv1.ClusterTopologyDeferUpgradeAnnotation]
+	if deferredA != deferredB {
+		return "deferUpgrade", deferredA, deferredB
+	}
+	return "annotations", a["annotations"], b["annotations"]
+}
+
+// classCauses name the patches and templates of a class that write what differs.
+func classCauses(was, is *render.Cluster, before, after *topology.Pool, differences []topology.Difference) []Cause {
+	var out []Cause
+	for _, w := range topology.ClassChanges(was.Class, is.Class, after, differences) {
+		out = append(out, Cause{Field: w, Class: true})
+	}
+	if len(out) == 0 {
+		out = append(out, Cause{Field: "class " + is.Class.Key().String(), Class: true})
+	}
+	return out
+}
+
+func plain(differences []topology.Difference) []Difference {
+	var out []Difference
+	for _, d := range differences {
+		out = append(out, Difference(d))
+	}
+	return out
+}
+
+var tagged = regexp.MustCompile(`:(v\d+\.\d+\.\d+)[^/]*$`)
+
+// imageVersion is the Kubernetes version in the tag of the image that a pool's machines start from; "" when none is named there.
+func imageVersion(p *topology.Pool) string {
+	version := ""
+	var walk func(key string, v any)
+	walk = func(key string, v any) {
+		switch x := v.(type) {
+		case map[string]any:
+			for _, k := range catalog.Sorted(x) {
+				walk(k, x[k])
+			}
+		case []any:
+			for _, e := range x {
+				walk(key, e)
+			}
+		case string:
+			if m := tagged.FindStringSubmatch(x); version == "" && m != nil && (key == "image" || key == "url") {
+				version = m[1]
+			}
+		}
+	}
+	walk("", p.Infrastructure.Object["spec"])
+	return version
+}
+
+// imageSkew finds a worker image that is newer than the control plane and was not before: a kubelet must not be newer than its API
+// server (the version skew policy of Kubernetes).
+func imageSkew(before, after *topology.Pool) string {
+	skewed := func(p *topology.Pool) bool {
+		v := imageVersion(p)
+		return v != "" && semver.Compare(v, p.Version()) > 0
+	}
+	if !skewed(after) || skewed(before) {
+		return ""
+	}
+	return fmt.Sprintf("the worker image is %s, the control plane %s: a kubelet must not be newer than its API server", imageVersion(after), after.Version())
+}
+
+// secondRollout finds a rollout that will have to be done again: the version moves and the image does not, or the other way about.
+func secondRollout(before, after *topology.Pool) string {
+	image, was := imageVersion(after), imageVersion(before)
+	versionMoves, imageMoves := before.Version() != after.Version(), image != was
+	switch {
+	case image == "" || versionMoves == imageMoves || image == after.Version():
+		return ""
+	case versionMoves:
+		return fmt.Sprintf("the worker image stays at %s: moving it to %s later replaces these machines a second time, so change both in one commit", image, after.Version())
+	}
+	return fmt.Sprintf("the version stays at %s: moving it to %s later replaces these machines a second time, so change both in one commit", after.Version(), image)
+}
+
+func list(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}

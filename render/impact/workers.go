@@ -1,0 +1,188 @@
+package impact
+
+import (
+	"fmt"
+	"strconv"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// workers compares the worker pools of a cluster.
+func (c *comparer) workers(d *Diff, was, is *render.Cluster) error {
+	before, err := poolsOf(was)
+	if err != nil {
+		return err
+	}
+	after, err := poolsOf(is)
+	if err != nil {
+		return err
+	}
+	var gone, fresh []string
+	for _, name := range topology.PoolNames(was.Manifest) {
+		if after[name] == nil {
+			gone = append(gone, name)
+		}
+	}
+	for _, name := range topology.PoolNames(is.Manifest) {
+		if before[name] == nil {
+			fresh = append(fresh, name)
+			continue
+		}
+		changes, err := c.pool(was, is, name, before[name], after[name])
+		if err != nil {
+			return err
+		}
+		d.Changes = append(d.Changes, changes...)
+	}
+	d.Changes = append(d.Changes, comings(was, is, gone, fresh)...)
+	return nil
+}
+
+func poolsOf(c *render.Cluster) (map[string]*topology.Pool, error) {
+	pools, problems, err := c.Class.Pools(c.Manifest)
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%s", words(problems))
+	}
+	return pools, err
+}
+
+// comings tells pools that come and go, and those that only seem to: Cluster API knows a pool by its name, so a new name is a new pool.
+func comings(was, is *render.Cluster, gone, fresh []string) []Change {
+	var out []Change
+	for _, name := range gone {
+		old := topology.PoolOf(was.Manifest, name)
+		m := machines(old)
+		twin := -1
+		for i, n := range fresh {
+			if topology.PoolOf(is.Manifest, n)["class"] == old["class"] && (twin < 0 || alike(old, topology.PoolOf(is.Manifest, n))) {
+				twin = i
+			}
+		}
+		at := is.Request.KeyAt("spec", "workers")
+		if twin < 0 {
+			out = append(out, Change{Action: Delete, Pool: name, Machines: &m, Words: "the pool is gone: its machines are drained and deleted",
+				Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, Before: "there", After: nil}}})
+			continue
+		}
+		n := fresh[twin]
+		fresh = append(fresh[:twin:twin], fresh[twin+1:]...)
+		at = is.Request.KeyAt("spec", "workers", n)
+		out = append(out, Change{Action: Replace, Pool: name, Machines: &m,
+			Words:  fmt.Sprintf("worker pool %s gives way to %s: to Cluster API these are two pools, so %s and the new ones come without waiting for each other", name, n, goes(m)),
+			Causes: []Cause{{At: at.String(), pos: at, Field: "workers", Before: name, After: n}}})
+	}
+	for _, name := range fresh {
+		m := machines(topology.PoolOf(is.Manifest, name))
+		at := is.Request.KeyAt("spec", "workers", name)
+		out = append(out, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Hashes[name], Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, After: "new"}}})
+	}
+	return out
+}
+
+func goes(m Machines) string {
+	if m.Max == 1 && m.Min == 1 {
+		return "the old machine goes"
+	}
+	return "the old " + m.String() + " go"
+}
+
+// alike compares two pools but for their names.
+func alike(a, b map[string]any) bool {
+	strip := func(m map[string]any) map[string]any {
+		out := map[string]any{}
+		for k, v := range m {
+			if k != "name" {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	return topology.Equal(strip(a), strip(b))
+}
+
+// pool compares a pool that is there on both sides.
+func (c *comparer) pool(was, is *render.Cluster, name string, before, after *topology.Pool) ([]Change, error) {
+	old, now := topology.PoolOf(was.Manifest, name), topology.PoolOf(is.Manifest, name)
+	m := machines(old)
+	hash, then := is.Hashes[name], was.Hashes[name]
+	change := Change{Pool: name, Machines: &m, Hash: hash, Policy: is.RolloutPolicy().String()}
+	var out []Change
+	switch {
+	case hash == "" || then == "":
+		same, err := sameKey(was, is, name)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			what := append(before.Unknown, after.Unknown...)
+			change.Action, change.Words = Unknown, "its machines depend on what only the management cluster knows ("+list(what)+"): a rollout can be neither foretold nor ruled out"
+			out = append(out, change)
+		}
+	case hash != then:
+		answer, err := c.rollout(was, is, name, before, after)
+		if err != nil {
+			return nil, err
+		}
+		change.Action, change.Words, change.Causes, change.Differences = answer.action, answer.words, answer.causes, answer.differences
+		change.Acknowledged = is.Record != nil && is.Record.Rollouts[name] == hash
+		if change.Action != None {
+			out = append(out, change)
+		}
+	}
+	if after.Deferred && hash == then && before.Version() != after.Version() {
+		out = append(out, Change{Action: InPlace, Pool: name, Words: held(before)})
+	}
+	if skew := imageSkew(before, after); skew != "" {
+		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
+	}
+	if to := machines(now); to != m {
+		at := is.Request.At("spec", "workers", name)
+		out = append(out, Change{Action: Scale, Pool: name, Machines: &to, Words: "from " + m.String() + " to " + to.String(),
+			Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, Before: m.String(), After: to.String()}}})
+	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
+		at := is.Request.At("spec", "workers", name)
+		cause := Cause{At: at.String(), pos: at, Field: "workers." + name}
+		if topology.Equal(old, now) {
+			cause = Cause{Field: "class " + is.Class.Key().String(), Class: true}
+		}
+		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: []Cause{cause}})
+	}
+	return out, nil
+}
+
+// held says what becomes of a pool whose upgrade is deferred.
+func held(before *topology.Pool) string {
+	return fmt.Sprintf("deferUpgrade: the pool stays as it is, on %s, until that is taken away; every other change to it waits too", before.Version())
+}
+
+func sameKey(was, is *render.Cluster, pool string) (bool, error) {
+	a, err := was.Class.PoolKeys(was.Manifest)
+	if err != nil {
+		return false, err
+	}
+	b, err := is.Class.PoolKeys(is.Manifest)
+	return a[pool] == b[pool], err
+}
+
+// machines reads how many machines a pool's topology asks for. Where the autoscaler decides there is no fixed number.
+func machines(md map[string]any) Machines {
+	if n, ok := md["replicas"].(int64); ok {
+		return Machines{int(n), int(n)}
+	}
+	meta, _ := md["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	number := func(key string) (int, bool) {
+		s, _ := annotations[key].(string)
+		n, err := strconv.Atoi(s)
+		return n, err == nil
+	}
+	low, okLow := number(clusterv1.AutoscalerMinSizeAnnotation)
+	high, okHigh := number(clusterv1.AutoscalerMaxSizeAnnotation)
+	if okLow && okHigh {
+		return Machines{low, high}
+	}
+	return Machines{1, 1} // what Cluster API starts a pool with that says nothing
+}

@@ -1,0 +1,74 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/core/webhooks/admission"
+
+	"copyhold.dev/copyhold/render/manifest"
+)
+
+// Update runs Cluster API's admission of a change to a Cluster that runs and has settled (core/webhooks/admission/cluster.go): steps
+// between versions, other classes, rules about changes of variables. The problems are those for which it is refused.
+func Update(was, is *Class, old, changed *manifest.Object) ([]Problem, error) {
+	before, after := &clusterv1.Cluster{}, &clusterv1.Cluster{}
+	for o, into := range map[*manifest.Object]*clusterv1.Cluster{old: before, changed: after} {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+			return nil, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
+		}
+	}
+	s := shelf{classes: []*clusterv1.ClusterClass{is.class, was.class}}
+	if before.Spec.Topology.Version != after.Spec.Topology.Version {
+		d, problems, err := was.Desired(old)
+		if err != nil || len(problems) > 0 { // it is frozen as it is: nothing else can be said
+			return problems, err
+		}
+		s.controlPlane = settled(d.ControlPlane)
+		gvk := d.ControlPlane.GroupVersionKind()
+		ref := clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: d.ControlPlane.GetName()}
+		before.Spec.ControlPlaneRef, after.Spec.ControlPlaneRef = ref, ref
+	}
+	ctx := context.Background()
+	var out []Problem
+	for _, e := range (&admission.Cluster{}).DefaultAndValidateVariables(ctx, after, before, is.class) {
+		out = append(out, Problem{Field: e.Field, Type: string(e.Type), Detail: e.ErrorBody()})
+	}
+	if _, err := (&admission.Cluster{Client: s}).ValidateUpdate(ctx, before, after); err != nil {
+		out = append(out, problemsOf(err)...)
+	}
+	return out, nil
+}
+
+// settled is a control plane as it is when it has come up at its own version.
+func settled(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := o.DeepCopy()
+	version := lookup(out, "spec", "version")
+	out.Object["status"] = map[string]any{
+		"version":                     version,
+		"ready":                       true,
+		"externalManagedControlPlane": true,
+		"initialization":              map[string]any{"controlPlaneInitialized": true},
+	}
+	return out
+}
+
+// UpdateClass runs Cluster API's admission of a change to a ClusterClass (core/webhooks/admission/clusterclass.go) that these Clusters
+// use. The problems are those for which it is refused.
+func UpdateClass(was, is *Class, clusters []*manifest.Object) ([]Problem, error) {
+	s := shelf{}
+	for _, o := range clusters {
+		cl := clusterv1.Cluster{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &cl); err != nil {
+			return nil, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
+		}
+		s.clusters = append(s.clusters, cl)
+	}
+	if _, err := (&admission.ClusterClass{Client: s}).ValidateUpdate(context.Background(), was.class, is.class); err != nil {
+		return problemsOf(err), nil
+	}
+	return nil, nil
+}
