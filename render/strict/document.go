@@ -36,6 +36,14 @@ type Document struct {
 // Parse splits a file in its documents. Empty and comment-only documents are left out.
 // A file that is not readable YAML gives the documents before the fault and a finding at it.
 func Parse(file string, data []byte) ([]Document, diag.List) {
+	if root, ok := quick(data); ok {
+		return []Document{{File: file, root: root}}, nil
+	}
+	return parse(file, data)
+}
+
+// parse is Parse by the YAML parser alone.
+func parse(file string, data []byte) ([]Document, diag.List) {
 	text, found := clean(file, data)
 	if found.Failed() {
 		return nil, found

@@ -42,6 +42,15 @@ const (
 
 var tags = map[string]tag{"!!str": strTag, "!!int": intTag, "!!float": floatTag, "!!bool": boolTag, "!!null": nullTag, "!!timestamp": timestampTag}
 
+// tagOf is the type of a plain scalar, from its text; the parser is asked, so that there is one opinion.
+func tagOf(text string) (tag, bool) {
+	if c := text[0]; (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' && len(text) > len("false") {
+		return strTag, true // the words that are not text are null, true and false
+	}
+	t, ok := tags[(&yaml.Node{Kind: yaml.ScalarNode, Value: text}).ShortTag()]
+	return t, ok
+}
+
 // compact converts a node of the parser's that refuse has passed.
 func compact(n *yaml.Node) node {
 	out := node{line: int32(n.Line), col: int32(n.Column)}
