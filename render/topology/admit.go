@@ -110,9 +110,12 @@ func (s shelf) List(context.Context, client.ObjectList, ...client.ListOption) er
 type memo struct {
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]func() admitted
+	shapes  map[string]*shape
 }
 
-func newMemo() *memo { return &memo{answers: map[[sha256.Size]byte]func() admitted{}} }
+func newMemo() *memo {
+	return &memo{answers: map[[sha256.Size]byte]func() admitted{}, shapes: map[string]*shape{}}
+}
 
 func (m *memo) do(key [sha256.Size]byte, work func() admitted) admitted {
 	m.mu.Lock()
