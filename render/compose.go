@@ -37,6 +37,12 @@ type draft struct {
 	origins   map[string][]string       // where in the request the value at a variable's path was written
 	pools     []string                  // in order
 	address   string                    // of the control plane, "" when it takes none
+
+	composed *manifest.Object // the Cluster
+	cluster  *manifest.Object // as overlays have changed it
+	admitted *manifest.Object // as Cluster API would store it; nil when it is refused
+	refused  diag.List        // why it is refused
+	err      error
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.
