@@ -52,7 +52,9 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		p.seen[name] = append(p.seen[name], in...)
 	}
 	for _, d := range drafts {
-		found.Add(d.kept(d.composed, d.cluster)...)
+		if d.cluster != d.composed {
+			found.Add(d.kept(d.composed, d.cluster)...)
+		}
 	}
 	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
 		for _, d := range drafts {

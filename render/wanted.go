@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"maps"
 	"net/netip"
+	"slices"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
@@ -119,13 +121,26 @@ func Check(tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		return in, found, err
 	}
 	b := newBuilder(tree, in)
+	books := make(chan ledgerRead, 1) // read meanwhile
+	go func() {
+		var l ledgerRead
+		l.ledger, l.found, l.err = in.Ledger(tree)
+		books <- l
+	}()
 	_, more, err := b.build(head)
+	l := <-books
 	if found.Add(more...); err != nil || found.Failed() { // a cluster that is left out would look gone
 		return in, found, err
 	}
-	more, err = b.checkLedger()
+	more, err = b.checkLedger(l)
 	found.Add(more...)
 	return in, found, err
+}
+
+type ledgerRead struct {
+	ledger *ledger.Ledger
+	found  diag.List
+	err    error
 }
 
 // head is an object without its content.
@@ -140,18 +155,20 @@ func head(o *manifest.Object) *manifest.Object {
 // checkLedger finds what is wrong between the ledger and the requests of an input: a cluster that it does not know yet, an address
 // that another has. When every tenant was read, the ledger is judged as a whole too. Requests with an error must not get here: a
 // cluster that is left out would look gone.
-func (b *builder) checkLedger() (diag.List, error) {
+func (b *builder) checkLedger(l ledgerRead) (diag.List, error) {
 	want, found, err := b.wanted()
 	if err = errors.Join(b.err, err); err != nil || found.Failed() || b.found.Failed() { // said by build already
 		return nil, err
 	}
-	l, found, err := b.in.Ledger(b.tree)
-	if err != nil {
-		return nil, fmt.Errorf("checking the ledger: %w", err)
+	if l.err != nil {
+		return nil, fmt.Errorf("checking the ledger: %w", l.err)
 	}
+	var whole diag.List
+	var wg sync.WaitGroup
 	if b.in.Complete {
-		found.Add(l.Check(want.Clusters, want.Pools)...)
+		wg.Go(func() { whole = l.ledger.Check(want.Clusters, want.Pools) })
 	}
-	found.Add(l.CheckWanted(want.Clusters, want.Pools)...)
-	return found, nil
+	between := l.ledger.CheckWanted(want.Clusters, want.Pools)
+	wg.Wait()
+	return slices.Concat(l.found, whole, between), nil
 }

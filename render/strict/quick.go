@@ -1,6 +1,9 @@
 package strict
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // quick reads the YAML in which nearly every file of a repository is written: block mappings, lists of words, flow collections on
 // one line, words and quoted text without escapes, comments, in printable ASCII. What it reads it reads as the parser does, place by
@@ -16,7 +19,15 @@ func quick(data []byte) (*node, bool) {
 			return nil, false
 		}
 	}
-	p := reader{text: string(data), stack: make([]node, 0, 32)}
+	stack := stacks.Get().(*[]node)
+	p := reader{text: string(data), stack: (*stack)[:0]}
+	defer func() {
+		if all := p.stack[:cap(p.stack)]; len(all) <= mostStack {
+			clear(all) // or it would keep a file's text
+			*stack = all
+			stacks.Put(stack)
+		}
+	}()
 	p.advance()
 	if p.indent != 0 {
 		return nil, false
@@ -27,6 +38,12 @@ func quick(data []byte) (*node, bool) {
 	}
 	return &root, true
 }
+
+// stacks are those of files that have been read, but for the rare large one.
+var stacks = sync.Pool{New: func() any { return new([]node) }}
+
+// mostStack is how many nodes a stack that is kept has room for.
+const mostStack = 256
 
 // What a file may have and still be quick's. Rare and costly cases are the parser's.
 const (
