@@ -35,16 +35,9 @@ func (a *app) check(args []string, base string) error {
 		return err
 	}
 	defer t.close()
-	in, _, found, err := render.Render(t, paths...)
+	in, found, err := render.Check(t, paths...)
 	if err != nil {
 		return err
-	}
-	if in != nil && !found.Failed() {
-		more, err := render.CheckLedger(t, in)
-		if err != nil {
-			return err
-		}
-		found.Add(more...)
 	}
 	if base != "" && in != nil {
 		more, err := foreignChanges(t, in, base)

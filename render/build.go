@@ -1,16 +1,13 @@
 package render
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"net/netip"
 	"path"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/mod/semver"
@@ -19,15 +16,16 @@ import (
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
-	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
 )
 
 // builder holds what is worked out once for many clusters.
 type builder struct {
-	in       *Input
-	tree     fs.FS
-	found    diag.List
+	in   *Input
+	tree fs.FS
+
+	mu       sync.Mutex // of all that follows
+	found    diag.List  // in what is worked out once
 	err      error
 	sources  map[string]classSource
 	classes  map[classKey]*topology.Class // nil when it cannot be used
@@ -35,7 +33,6 @@ type builder struct {
 	dressed  map[dressKey]*dressing
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
-	drafts   []*draft // of the clusters asked for
 }
 
 type classKey struct {
@@ -50,38 +47,45 @@ func newBuilder(tree fs.FS, in *Input) *builder {
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
 // of a fleet must never be taken for the whole.
 func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
-	b := newBuilder(tree, in)
-	objects := b.objects()
-	if b.err != nil || b.found.Failed() {
-		return manifest.Set{}, b.found, b.err
+	return newBuilder(tree, in).build(func(o *manifest.Object) *manifest.Object { return o })
+}
+
+// build is Build, of which only what keep makes of each object is kept.
+func (b *builder) build(keep func(*manifest.Object) *manifest.Object) (manifest.Set, diag.List, error) {
+	objects, _, found, err := b.objects(keep)
+	if err != nil || found.Failed() {
+		return manifest.Set{}, found, err
 	}
-	if err := complete(in, objects); err != nil {
-		return manifest.Set{}, b.found, err
+	if err := complete(b.in, objects); err != nil {
+		return manifest.Set{}, found, err
 	}
 	s, err := manifest.New(objects...)
 	if err != nil {
-		b.found.Add(diag.Errorf(diag.Pos{File: in.Folders.Catalog}, "render/duplicate", "%v", err))
+		found.Add(diag.Errorf(diag.Pos{File: b.in.Folders.Catalog}, "render/duplicate", "%v", err))
 	}
-	return s, b.found, nil
+	return s, found, nil
 }
 
-// objects makes all that was asked for; what is wrong is found.
-func (b *builder) objects() []*manifest.Object {
+// objects makes all that was asked for, and the drafts of the clusters among it. What is wrong with some is found; the others are there.
+func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects []*manifest.Object, drafts []*draft, found diag.List, err error) {
 	in := b.in
 	if v := in.Catalog.ClusterAPI; semver.MajorMinor(v) != semver.MajorMinor(topology.Version) {
 		b.found.Add(diag.Warnf(in.Catalog.At("clusterAPI"), "catalog/cluster-api", "the catalog speaks for Cluster API %s, but the engine in copyhold is %s", v, topology.Version).
 			Hintf("use the copyhold release whose engine is of the same minor"))
 	}
-	var objects []*manifest.Object
 	var held []holding
-	for _, t := range in.Tenants {
-		made, has := b.tenant(t)
-		objects = append(objects, made...)
-		held = append(held, has...)
-	}
-	b.found.Add(doubled(b.in, held)...)
+	seen := map[string][]*manifest.Object{}
+	found, err = b.inParts(func(p *part) { p.build(keep) }, func(p *part) {
+		objects = append(objects, p.objects...)
+		drafts = append(drafts, p.drafts...)
+		held = append(held, p.held...)
+		for name, o := range p.seen {
+			seen[name] = append(seen[name], o...)
+		}
+	})
+	found.Add(doubled(b.in, held)...)
 	if in.Complete {
-		b.idleOverlays()
+		found.Add(b.idleOverlays(seen)...)
 	}
 	if in.Platform {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
@@ -92,7 +96,8 @@ func (b *builder) objects() []*manifest.Object {
 	if in.Platform || in.addresses {
 		objects = append(objects, addressManifests(in.Catalog, held)...)
 	}
-	return objects
+	found.Add(b.found...)
+	return objects, drafts, found, errors.Join(b.err, err)
 }
 
 // complete is the last guard against a cluster that is dropped without a word: whoever applies what is left prunes it.
@@ -111,70 +116,6 @@ func complete(in *Input, objects []*manifest.Object) error {
 		}
 	}
 	return nil
-}
-
-// tenant renders one folder: what is selected of it, and the addresses that all of it holds.
-func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
-	var subnets []*manifest.Object
-	if claim := b.in.Catalog.SubnetClaim; claim.Placeholder && len(t.Subnets) > 0 {
-		b.found.Add(diag.Warnf(b.in.Catalog.At("subnetClaim"), "catalog/placeholder", "%s %s is a placeholder: nobody has confirmed it", claim.APIVersion, claim.Kind).
-			Hintf("look it up with kubectl api-resources, enter it here and remove placeholder"))
-	}
-	for _, s := range t.Subnets {
-		o, bad := subnetClaim(b.in.Catalog, s)
-		if b.found.Add(bad...); !bad.Failed() && b.in.Selected(s.File()) {
-			subnets = append(subnets, o)
-		}
-	}
-	var drafts []*draft
-	var clusters []*manifest.Object
-	var held []holding
-	for _, c := range t.Clusters {
-		if t.broken[c.Name] { // without its record nothing true can be said of it; the record is found
-			continue
-		}
-		d, ok := b.draft(t, c)
-		if !ok {
-			continue
-		}
-		o := d.compose()
-		d.inPool(b.in.Catalog)
-		if d.address != "" {
-			held = append(held, holding{pool: d.pool(), namespace: c.Namespace, address: d.address})
-		}
-		if b.in.Selected(c.File()) {
-			drafts, clusters = append(drafts, d), append(clusters, o)
-		} else if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
-			continue
-		}
-		b.found.Add(d.found...)
-	}
-	b.drafts = append(b.drafts, drafts...)
-	return b.overlaid(t, subnets, drafts, clusters), held
-}
-
-// draft pairs a request with its tier, class and record. It is not ok when there is nothing to compose; the reason is found.
-func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
-	d := &draft{request: c, record: t.Records[c.Name], lockOf: b.lock}
-	d.offeredVersion(b.in.Catalog)
-	tier, ok := b.in.Catalog.Tiers[c.Spec.Tier]
-	if !ok {
-		f := diag.Errorf(c.At("spec", "tier"), "tier/unknown", "unknown tier %q%s", c.Spec.Tier, diag.OneOf(catalog.Sorted(b.in.Catalog.Tiers)))
-		if near := diag.Nearest(c.Spec.Tier, catalog.Sorted(b.in.Catalog.Tiers)); near != "" {
-			f = f.Hintf("did you mean %q?", near)
-		}
-		b.found.Add(append(d.found, f)...)
-		return nil, false
-	}
-	d.tier, d.source = tier, b.in.Catalog.Classes[tier.From]
-	d.offeredTier(b.in.Catalog)
-	class := b.tierClass(c.Spec.Tier)
-	if class == nil {
-		b.found.Add(d.found...)
-		return nil, false
-	}
-	d.class = b.dress(class, d)
-	return d, true
 }
 
 // lock reads an address's lock. One that cannot be read is for check to find.
@@ -222,214 +163,6 @@ func enabled(c *catalog.Catalog) []string {
 	}
 	return out
 }
-
-// source are the objects of a class source, worked out once. It is not ok when it cannot be used; the reason is found.
-func (b *builder) source(key string) ([]*manifest.Object, bool) {
-	if s, done := b.sources[key]; done {
-		return s.objects, s.ok
-	}
-	objects, bad, err := b.in.Catalog.ClassObjects(key)
-	b.found.Add(bad...)
-	b.err = errors.Join(b.err, err)
-	b.sources[key] = classSource{objects, err == nil && !bad.Failed()}
-	return objects, b.sources[key].ok
-}
-
-type classSource struct {
-	objects []*manifest.Object
-	ok      bool
-}
-
-// tierClass is the ClusterClass of a tier with the tier's defaults, worked out once.
-func (b *builder) tierClass(name string) *topology.Class {
-	if c, done := b.tiers[name]; done {
-		return c
-	}
-	t := b.in.Catalog.Tiers[name]
-	class := b.class(t.From, t.Class, b.in.Catalog.At("tiers", name, "class"))
-	if class != nil && t.WorkerClass != "" && !slices.Contains(class.WorkerClasses(), t.WorkerClass) {
-		b.found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "workerClass"), "catalog/unknown-worker-class", "worker class %q%s", t.WorkerClass, diag.OneOf(class.WorkerClasses())))
-		class = nil
-	}
-	if class != nil && len(t.Defaults) > 0 {
-		class = b.tierDefaults(name, class)
-	}
-	b.tiers[name] = class
-	return class
-}
-
-// tierDefaults puts a tier's defaults over those of its class. An address is never a default: it would be everybody's.
-func (b *builder) tierDefaults(name string, class *topology.Class) *topology.Class {
-	t := b.in.Catalog.Tiers[name]
-	at := func(place string) diag.Pos { return b.in.Catalog.At("tiers", name, "defaults", place) }
-	with, _, gone := class.WithDefaults(topology.Defaults(t.Defaults))
-	var bad diag.List
-	for _, place := range gone {
-		bad.Add(diag.Errorf(at(place), "catalog/unknown-variable", "class %q has no variable %q", t.Class, place))
-	}
-	for _, field := range []string{"address", "serverAddress"} {
-		place := strings.Join(b.in.Catalog.Classes[t.From].Variable(field), ".")
-		if _, ok := t.Defaults[place]; ok {
-			bad.Add(diag.Errorf(at(place), "catalog/address-default", "tier %q makes an address the default of %s", name, place).Hintf("addresses are kept in the ledger"))
-		}
-	}
-	for _, p := range with.Validate() {
-		bad.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "defaults"), "class/refused", "Cluster API refuses class %q with the defaults of tier %q: %s: %s", t.Class, name, p.Field, shorten(p.Detail)))
-	}
-	if b.found.Add(bad...); bad.Failed() {
-		return nil
-	}
-	return with
-}
-
-// class is a ClusterClass as Cluster API has accepted it, worked out once.
-func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
-	key := topology.Key{Namespace: b.in.Catalog.Classes[from].Namespace, Name: name}
-	cached := classKey{from, key}
-	if c, done := b.classes[cached]; done {
-		return c
-	}
-	b.classes[cached] = nil
-	objects, ok := b.source(from)
-	if !ok {
-		return nil
-	}
-	var there []string
-	for _, o := range objects {
-		if topology.IsClass(o) && o.GetNamespace() == key.Namespace {
-			there = append(there, o.GetName())
-		}
-	}
-	if !slices.Contains(there, name) {
-		b.found.Add(diag.Errorf(at, "class/missing", "class source %q has no ClusterClass %s%s", from, key, diag.OneOf(there)))
-		return nil
-	}
-	class, problems, err := topology.NewClass(objects, key)
-	b.err = errors.Join(b.err, err)
-	for _, p := range problems {
-		where := ""
-		if p.Field != "" {
-			where = p.Field + ": "
-		}
-		b.found.Add(diag.Errorf(at, "class/refused", "Cluster API refuses ClusterClass %s: %s%s", key, where, p.Detail))
-	}
-	b.classes[cached] = class
-	return class
-}
-
-// dress gives a cluster's class the defaults that the ledger has recorded for it.
-func (b *builder) dress(class *topology.Class, d *draft) *topology.Class {
-	if d.record == nil {
-		return class
-	}
-	if d.record.Class != class.Key().String() {
-		d.found.Add(diag.Warnf(d.record.At("spec", "class"), "ledger/unrecorded-default", "the defaults recorded for %s are those of class %q, not %s: today's are used", d.request, d.record.Class, class.Key()))
-		return class
-	}
-	with, fresh, gone := b.withDefaults(class, d.record.Defaults)
-	for _, place := range fresh {
-		d.found.Add(diag.Warnf(d.record.At("spec", "defaults"), "ledger/unrecorded-default", "the default of %s is new in class %s and not recorded for %s: today's is used", place, class.Key(), d.request))
-	}
-	for _, place := range gone {
-		d.found.Add(diag.Warnf(d.record.At("spec", "defaults", place), "ledger/stale-default", "class %s no longer has %s: its recorded default is dropped", class.Key(), place))
-	}
-	return with
-}
-
-type dressKey struct {
-	class    *topology.Class
-	defaults string
-}
-
-type dressing struct {
-	class       *topology.Class
-	fresh, gone []string
-}
-
-// withDefaults shares one class among the clusters that have the same defaults recorded, and so what it remembers.
-func (b *builder) withDefaults(class *topology.Class, defaults map[string]any) (*topology.Class, []string, []string) {
-	text, err := json.Marshal(defaults)
-	if err != nil {
-		panic(err) // they were read from YAML
-	}
-	key := dressKey{class, string(text)}
-	if b.dressed[key] == nil {
-		with, fresh, gone := class.WithDefaults(topology.Defaults(defaults))
-		b.dressed[key] = &dressing{with, fresh, gone}
-	}
-	x := b.dressed[key]
-	return x.class, x.fresh, x.gone
-}
-
-// admit runs Cluster API's admission on each Cluster, those of one class together and several classes at a time; the answers keep
-// their order.
-func (b *builder) admit(drafts []*draft, composed, clusters []*manifest.Object) []*manifest.Object {
-	byClass := map[*topology.Class][]int{}
-	var order []*topology.Class
-	for i, d := range drafts {
-		if byClass[d.class] == nil {
-			order = append(order, d.class)
-		}
-		byClass[d.class] = append(byClass[d.class], i)
-	}
-	answers := make([]topology.Admission, len(clusters))
-	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
-	var wg sync.WaitGroup
-	for _, class := range order {
-		for part := range slices.Chunk(byClass[class], admitAtOnce) {
-			limit <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-limit }()
-				batch := make([]*manifest.Object, 0, len(part))
-				for _, i := range part {
-					batch = append(batch, clusters[i])
-				}
-				for n, a := range class.AdmitAll(batch) {
-					answers[part[n]] = a
-				}
-			})
-		}
-	}
-	wg.Wait()
-	var out []*manifest.Object
-	for i, a := range answers {
-		d := drafts[i]
-		if len(a.Problems) > 0 && composed[i] != clusters[i] {
-			if _, own, err := d.class.Admit(composed[i]); err == nil && len(own) == 0 {
-				bad := b.blameOverlays(d, a.Problems)
-				d.refused.Add(bad...)
-				b.found.Add(bad...)
-				continue
-			}
-		}
-		bad := slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
-			return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
-		})
-		d.refused.Add(bad...)
-		b.found.Add(bad...)
-		b.err = errors.Join(b.err, a.Err)
-		if a.Cluster != nil {
-			bad := d.addressesKept(a.Cluster)
-			d.refused.Add(bad...)
-			b.found.Add(bad...)
-			d.made = a.Cluster
-			out = append(out, a.Cluster)
-		}
-	}
-	return out
-}
-
-// blameOverlays says what Cluster API refuses of a cluster that was right before overlays changed it.
-func (b *builder) blameOverlays(d *draft, problems []topology.Problem) diag.List {
-	var found diag.List
-	for _, f := range d.explain(problems) {
-		found.Add(diag.Errorf(b.in.Catalog.At("overlays"), "overlay/refused", "what overlays make of %s is refused: %s", d.request, f.Message))
-	}
-	return found
-}
-
-// admitAtOnce is how many Clusters one goroutine takes on before it asks for more.
-const admitAtOnce = 100
 
 // doubled finds an address that two clusters hold. It is the worst a repository can say, so it is looked for wherever two
 // clusters are in sight at once.

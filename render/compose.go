@@ -38,9 +38,13 @@ type draft struct {
 	pools     []string                  // in order
 	address   string                    // of the control plane, "" when it takes none
 
-	made    *manifest.Object  // the Cluster as Cluster API stores it; nil when it is refused
-	hashes  map[string]string // rollout hash by worker pool; "" where something is unknown
-	refused diag.List         // why it is not made
+	composed *manifest.Object  // the Cluster
+	cluster  *manifest.Object  // as overlays have changed it
+	admitted *manifest.Object  // as Cluster API would store it; nil when it is refused
+	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
+	refused  diag.List         // why it is refused
+	spoiled  diag.List         // what overlays must not do to it
+	err      error
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.

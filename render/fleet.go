@@ -3,10 +3,8 @@ package render
 import (
 	"errors"
 	"io/fs"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -64,16 +62,17 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 // Fleet builds the clusters of an input. Its Found is what Build would have found.
 func (in *Input) Fleet(tree fs.FS) (*Fleet, error) {
 	b := newBuilder(tree, in)
-	objects := b.objects()
-	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: b.found}
+	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
+	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found}
 	for _, o := range objects {
 		if o.GetKind() != "Cluster" {
 			f.Objects = append(f.Objects, o)
 		}
 	}
-	for _, d := range b.drafts {
+	for _, d := range drafts {
 		policy, _ := in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
-		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.made, Hashes: d.hashes, Found: append(d.found, d.refused...), policy: policy, draft: d}
+		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.admitted, Hashes: d.hashes, policy: policy, draft: d}
+		c.Found = slices.Concat(d.found, d.spoiled, d.refused)
 		if slices.ContainsFunc(c.Found, spoils) {
 			c.Manifest = nil
 		}
@@ -82,13 +81,13 @@ func (in *Input) Fleet(tree fs.FS) (*Fleet, error) {
 	for _, t := range in.Tenants {
 		for _, c := range t.Clusters {
 			if in.Selected(c.File()) && f.Clusters[c.String()] == nil {
-				f.Clusters[c.String()] = &Cluster{Request: c, Record: t.Records[c.Name], Found: slices.DeleteFunc(slices.Clone(b.found), func(x diag.Finding) bool {
+				f.Clusters[c.String()] = &Cluster{Request: c, Record: t.Records[c.Name], Found: slices.DeleteFunc(slices.Clone(found), func(x diag.Finding) bool {
 					return x.Severity != diag.Error
 				})}
 			}
 		}
 	}
-	return f, b.err
+	return f, err
 }
 
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
@@ -156,45 +155,16 @@ func (c *Cluster) Fed(field string) any {
 	return lookup(variablesOf(c.Manifest), c.draft.source.Variable(field))
 }
 
-// hashed works out the rollout hashes of the clusters that were made, and writes them onto the Clusters: whoever looks at any diff sees
-// that line change exactly when workers will be replaced.
-func (b *builder) hashed(drafts []*draft) {
-	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
-	errs := make([]error, len(drafts))
-	bad := make([]diag.List, len(drafts))
-	var wg sync.WaitGroup
-	for first := range slices.Chunk(seq(len(drafts)), hashAtOnce) {
-		limit <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-limit }()
-			for _, i := range first {
-				if drafts[i].made != nil {
-					bad[i], errs[i] = b.hash(drafts[i])
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for i, d := range drafts {
-		d.refused.Add(bad[i]...)
-		b.found.Add(bad[i]...)
-		b.err = errors.Join(b.err, errs[i])
-	}
+// hash works out the rollout hashes of a cluster that Cluster API has taken, and writes them onto it: whoever looks at any diff sees that
+// line change exactly when workers will be replaced.
+func (b *builder) hash(d *draft) {
+	found, err := b.hashed(d)
+	d.refused.Add(found...)
+	d.err = errors.Join(d.err, err)
 }
 
-// hashAtOnce is how many Clusters one goroutine takes on before it asks for more.
-const hashAtOnce = 25
-
-func seq(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
-func (b *builder) hash(d *draft) (diag.List, error) {
-	pools, problems, err := d.class.Pools(d.made)
+func (b *builder) hashed(d *draft) (diag.List, error) {
+	pools, problems, err := d.class.Pools(d.admitted)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +177,7 @@ func (b *builder) hash(d *draft) (diag.List, error) {
 		return found, nil
 	}
 	d.hashes = map[string]string{}
-	annotations := d.made.GetAnnotations()
+	annotations := d.admitted.GetAnnotations()
 	for _, name := range catalog.Sorted(pools) {
 		h, err := pools[name].Hash(b.schemas)
 		if err != nil {
@@ -218,6 +188,6 @@ func (b *builder) hash(d *draft) (diag.List, error) {
 			annotations[topology.AnnotationPrefix+name] = h
 		}
 	}
-	d.made.SetAnnotations(annotations)
+	d.admitted.SetAnnotations(annotations)
 	return b.locked(d), nil
 }

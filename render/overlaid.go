@@ -12,24 +12,25 @@ import (
 	"copyhold.dev/copyhold/render/manifest"
 )
 
-// overlaid applies the catalog's overlays to what is rendered for a tenant, then has Cluster API admit the clusters as they came out.
-func (b *builder) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, clusters []*manifest.Object) []*manifest.Object {
-	composed := slices.Clone(clusters)
+// overlaid applies the catalog's overlays to what is rendered for a tenant. What comes out of a cluster is what Cluster API admits.
+func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, failed bool) diag.List {
+	var found diag.List
 	var applied []string
-	for _, name := range catalog.Sorted(b.in.Catalog.Overlays) {
-		o := b.in.Catalog.Overlays[name]
+	for _, name := range catalog.Sorted(p.in.Catalog.Overlays) {
+		o := p.in.Catalog.Overlays[name]
 		if len(o.Tenants) > 0 && !slices.Contains(o.Tenants, t.Namespace) {
 			continue
 		}
-		loaded, ok := b.overlay(name)
+		loaded, ok := p.overlay(name)
 		if !ok {
+			failed = true
 			continue
 		}
 		var in []*manifest.Object
 		var slots []**manifest.Object // where what comes out goes
-		for i, d := range drafts {
+		for _, d := range drafts {
 			if len(o.Tiers) == 0 || slices.Contains(o.Tiers, d.request.Spec.Tier) {
-				in, slots = append(in, clusters[i]), append(slots, &clusters[i])
+				in, slots = append(in, d.cluster), append(slots, &d.cluster)
 			}
 		}
 		for i := range subnets {
@@ -41,29 +42,27 @@ func (b *builder) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draf
 			continue
 		}
 		out, bad := loaded.Apply(in)
-		if b.found.Add(bad...); bad.Failed() {
+		if found.Add(bad...); bad.Failed() {
 			continue
 		}
 		for i, object := range out {
 			*slots[i] = object
 		}
 		applied = append(applied, name)
-		b.overlays[name].seen = append(b.overlays[name].seen, in...)
+		p.seen[name] = append(p.seen[name], in...)
 	}
-	for i, d := range drafts {
-		bad := d.kept(composed[i], clusters[i])
-		d.refused.Add(bad...)
-		b.found.Add(bad...)
+	for _, d := range drafts {
+		if d.cluster != d.composed {
+			d.spoiled = d.kept(d.composed, d.cluster)
+			found.Add(d.spoiled...)
+		}
 	}
-	if b.found.Failed() && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
-		clusters = composed
+	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
+		for _, d := range drafts {
+			d.cluster = d.composed
+		}
 	}
-	admitted := b.admit(drafts, composed, clusters)
-	for _, o := range admitted {
-		sortVariables(o)
-	}
-	b.hashed(drafts)
-	return append(subnets, admitted...)
+	return found
 }
 
 // sortVariables puts the variables in order of their names: Cluster API appends those it fills in. The list is keyed by name, so
@@ -80,6 +79,8 @@ func sortVariables(o *manifest.Object) {
 
 // overlay reads an overlay once.
 func (b *builder) overlay(name string) (overlay.Overlay, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if o, done := b.overlays[name]; done {
 		return o.Overlay, o.ok
 	}
@@ -95,23 +96,24 @@ func (b *builder) overlay(name string) (overlay.Overlay, bool) {
 
 type loadedOverlay struct {
 	overlay.Overlay
-	ok   bool
-	seen []*manifest.Object // what it was applied to
+	ok bool
 }
 
 // idleOverlays finds, once everything is rendered, what in the overlays changes nothing: a tenant that is not there, a patch whose
-// target is not.
-func (b *builder) idleOverlays() {
+// target is not. seen is what each overlay was applied to.
+func (b *builder) idleOverlays(seen map[string][]*manifest.Object) diag.List {
+	var found diag.List
 	for _, name := range catalog.Sorted(b.in.Catalog.Overlays) {
 		for i, ns := range b.in.Catalog.Overlays[name].Tenants {
 			if !slices.ContainsFunc(b.in.Tenants, func(t *Tenant) bool { return t.Namespace == ns }) {
-				b.found.Add(diag.Warnf(b.in.Catalog.At("overlays", name, "tenants", fmt.Sprint(i)), "overlay/unknown-tenant", "overlay %q is for tenant %q, which is not there", name, ns))
+				found.Add(diag.Warnf(b.in.Catalog.At("overlays", name, "tenants", fmt.Sprint(i)), "overlay/unknown-tenant", "overlay %q is for tenant %q, which is not there", name, ns))
 			}
 		}
 		if o := b.overlays[name]; o != nil && o.ok {
-			b.found.Add(o.Unmatched(o.seen)...)
+			found.Add(o.Unmatched(seen[name])...)
 		}
 	}
+	return found
 }
 
 // kept finds what overlays must leave alone: the addresses, which are the ledger's, and the variables, which are the tenant's and

@@ -1,13 +1,19 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
+	"slices"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/topology"
 )
 
 // Wanted is what the requests of an input need of the ledger, and the pools that they are served from: the catalog's address pools
@@ -22,24 +28,23 @@ type Wanted struct {
 // when there is an error: a cluster that is left out would look gone.
 func Want(tree fs.FS, in *Input) (Wanted, diag.List, error) {
 	b := newBuilder(tree, in)
+	out, found, err := b.wanted()
+	return out, append(b.found, found...), errors.Join(b.err, err)
+}
+
+func (b *builder) wanted() (Wanted, diag.List, error) {
 	out := Wanted{Pools: map[string]ledger.Pool{}}
-	for name, p := range in.Catalog.Pools {
-		out.Pools[name] = p
-	}
-	for _, t := range in.Tenants {
+	maps.Copy(out.Pools, b.in.Catalog.Pools)
+	for _, t := range b.in.Tenants {
 		out.Namespaces = append(out.Namespaces, t.Namespace)
 		for _, s := range t.Subnets {
 			if p, ok := subnetPool(s); ok {
 				out.Pools[p.Name] = p
 			}
 		}
-		for _, c := range t.Clusters {
-			if w, ok := b.want(t, c, out.Pools); ok {
-				out.Clusters = append(out.Clusters, w)
-			}
-		}
 	}
-	return out, b.found, b.err
+	found, err := b.inParts(func(p *part) { p.want(out.Pools) }, func(p *part) { out.Clusters = append(out.Clusters, p.wanted...) })
+	return out, found, err
 }
 
 // subnetPool is the pool that a subnet's server addresses form. The gateway is never given out.
@@ -55,13 +60,24 @@ func subnetPool(s *request.Subnet) (ledger.Pool, bool) {
 	return p, true
 }
 
-func (b *builder) want(t *Tenant, c *request.Cluster, pools map[string]ledger.Pool) (ledger.Wanted, bool) {
-	d, ok := b.draft(t, c)
-	if !ok {
-		return ledger.Wanted{}, false
+// want works out what the part's clusters need.
+func (p *part) want(pools map[string]ledger.Pool) {
+	for _, t := range p.tenants {
+		for _, c := range t.Clusters {
+			d, bad := p.draft(t, c)
+			p.found.Add(bad...)
+			if d != nil {
+				p.wanted = append(p.wanted, d.want(p.tierClass(c.Spec.Tier).Defaults(), pools))
+				p.found.Add(d.found...)
+			}
+		}
 	}
+}
+
+func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) ledger.Wanted {
+	c := d.request
 	d.readVariables()
-	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.class.Key().String(), Defaults: b.tierClass(c.Spec.Tier).Defaults()}
+	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.class.Key().String(), Defaults: defaults}
 	if d.takesAddress() {
 		w.Claims = append(w.Claims, ledger.Claim{Field: "address", Pool: d.tier.AddressPool, Pin: address(c.Spec.Address), At: c.At(d.origin("address")...)})
 	}
@@ -75,8 +91,7 @@ func (b *builder) want(t *Tenant, c *request.Cluster, pools map[string]ledger.Po
 			Hintf("give the SubnetRequest a range serverAddresses, or pin one with spec.serverAddress"))
 	default: // a subnet made elsewhere: the pin is the tenant's word, there is no pool to check it against
 	}
-	b.found.Add(d.found...)
-	return w, true
+	return w
 }
 
 func address(s string) netip.Addr {
@@ -98,21 +113,62 @@ func (in *Input) Ledger(tree fs.FS) (*ledger.Ledger, diag.List, error) {
 	return ledger.Load(tree, in.Folders.Ledger, known)
 }
 
-// CheckLedger finds what is wrong between the ledger and the requests of an input: a cluster that it does not know yet, an address
+// Check loads what the paths ask for and finds all that is wrong with it, the ledger included. It makes the manifests as Render does,
+// and keeps none. The input is nil when the root could not be made sense of.
+func Check(tree fs.FS, paths ...string) (*Input, diag.List, error) {
+	in, found, err := Load(tree, paths...)
+	if err != nil || in == nil || in.Catalog == nil {
+		return in, found, err
+	}
+	b := newBuilder(tree, in)
+	books := make(chan ledgerRead, 1) // read meanwhile
+	go func() {
+		var l ledgerRead
+		l.ledger, l.found, l.err = in.Ledger(tree)
+		books <- l
+	}()
+	_, more, err := b.build(head)
+	l := <-books
+	if found.Add(more...); err != nil || found.Failed() { // a cluster that is left out would look gone
+		return in, found, err
+	}
+	more, err = b.checkLedger(l)
+	found.Add(more...)
+	return in, found, err
+}
+
+type ledgerRead struct {
+	ledger *ledger.Ledger
+	found  diag.List
+	err    error
+}
+
+// head is an object without its content.
+func head(o *manifest.Object) *manifest.Object {
+	return &manifest.Object{Object: map[string]any{
+		"apiVersion": o.GetAPIVersion(),
+		"kind":       o.GetKind(),
+		"metadata":   map[string]any{"namespace": o.GetNamespace(), "name": o.GetName()},
+	}}
+}
+
+// checkLedger finds what is wrong between the ledger and the requests of an input: a cluster that it does not know yet, an address
 // that another has. When every tenant was read, the ledger is judged as a whole too. Requests with an error must not get here: a
 // cluster that is left out would look gone.
-func CheckLedger(tree fs.FS, in *Input) (diag.List, error) {
-	want, found, err := Want(tree, in)
-	if err != nil || found.Failed() { // said by Build already
+func (b *builder) checkLedger(l ledgerRead) (diag.List, error) {
+	want, found, err := b.wanted()
+	if err = errors.Join(b.err, err); err != nil || found.Failed() || b.found.Failed() { // said by build already
 		return nil, err
 	}
-	l, found, err := in.Ledger(tree)
-	if err != nil {
-		return nil, fmt.Errorf("checking the ledger: %w", err)
+	if l.err != nil {
+		return nil, fmt.Errorf("checking the ledger: %w", l.err)
 	}
-	if in.Complete {
-		found.Add(l.Check(want.Clusters, want.Pools)...)
+	var whole diag.List
+	var wg sync.WaitGroup
+	if b.in.Complete {
+		wg.Go(func() { whole = l.ledger.Check(want.Clusters, want.Pools) })
 	}
-	found.Add(l.CheckWanted(want.Clusters, want.Pools)...)
-	return found, nil
+	between := l.ledger.CheckWanted(want.Clusters, want.Pools)
+	wg.Wait()
+	return slices.Concat(l.found, whole, between), nil
 }

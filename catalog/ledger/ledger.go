@@ -27,13 +27,15 @@ type Ledger struct {
 // Records that the caller has read already, by holder, are not read again; known may be nil.
 func Load(tree fs.FS, dir string, known map[string]*Record) (*Ledger, diag.List, error) {
 	l := &Ledger{Records: map[string]*Record{}, Locks: map[string]map[netip.Addr]*Lock{}, dir: dir}
-	records, found, err := list(tree, path.Join(dir, "clusters"))
-	if err != nil {
-		return nil, found, err
-	}
-	locks, bad, err := list(tree, path.Join(dir, "addresses"))
-	if found.Add(bad...); err != nil {
-		return nil, found, err
+	var records, locks []string
+	var found, bad diag.List
+	var err, errLocks error
+	var wg sync.WaitGroup
+	wg.Go(func() { locks, bad, errLocks = list(tree, path.Join(dir, "addresses")) })
+	records, found, err = list(tree, path.Join(dir, "clusters"))
+	wg.Wait()
+	if found.Add(bad...); err != nil || errLocks != nil {
+		return nil, found, cmp.Or(err, errLocks)
 	}
 	bad, err = parseAll(tree, records, func(file string) *Record {
 		return known[path.Base(path.Dir(file))+"/"+trimYAML(path.Base(file))]
@@ -151,7 +153,11 @@ func (l *Ledger) AllLocks() []*Lock {
 
 // AllRecords are the records by holder.
 func (l *Ledger) AllRecords() []*Record {
-	return slices.SortedFunc(maps.Values(l.Records), func(a, b *Record) int { return cmp.Compare(a.Holder(), b.Holder()) })
+	out := make([]*Record, 0, len(l.Records))
+	for _, holder := range sortedKeys(l.Records) {
+		out = append(out, l.Records[holder])
+	}
+	return out
 }
 
 // Live are the clusters on record that are not released, by holder.

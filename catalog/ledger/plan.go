@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -82,7 +83,12 @@ func (l *Ledger) Plan(in Planning) (Plan, diag.List) {
 	return p.plan()
 }
 
-func byHolder(a, b Wanted) int { return strings.Compare(a.holder(), b.holder()) }
+func byHolder(a, b Wanted) int {
+	if a.Namespace == b.Namespace {
+		return strings.Compare(a.Name, b.Name)
+	}
+	return strings.Compare(a.holder(), b.holder())
+}
 
 type planner struct {
 	ledger   *Ledger
@@ -462,6 +468,9 @@ func (l *Ledger) AcceptDefaults(w Wanted) Plan {
 
 // same reports whether two record bodies are written the same way.
 func same(a, b RecordSpec) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)

@@ -2,16 +2,11 @@ package strict
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"reflect"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"copyhold.dev/copyhold/render/diag"
 )
@@ -20,15 +15,11 @@ import (
 // result has no error. Fields are matched by their json tag, exactly. noun starts the names of the findings (request/unknown-field).
 func (d Document) Decode(noun string, into any) diag.List {
 	w := walker{file: d.File, noun: noun}
-	w.walk(d.root, reflect.TypeOf(into).Elem(), "")
+	w.walk(d.root, reflect.TypeOf(into).Elem())
 	if w.found.Failed() {
 		return w.found
 	}
-	data, err := json.Marshal(value(d.root))
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
-	}
-	if err != nil { // the walk above is meant to leave nothing for this
+	if err := fill(d.root, reflect.ValueOf(into).Elem()); err != nil { // the walk above is meant to leave nothing for this
 		w.found.Add(diag.Errorf(d.At(), noun+"/unreadable", "%v", err))
 	}
 	return w.found
@@ -40,42 +31,71 @@ func (d Document) Value() map[string]any { return value(d.root).(map[string]any)
 type walker struct {
 	file  string
 	noun  string
+	trail []step // down to the value that is looked at
 	found diag.List
 }
 
-// walk compares a node with the type it is to fill. path is the node's place in words, for messages.
-func (w *walker) walk(n *yaml.Node, t reflect.Type, path string) {
+// step is a key of a mapping, or without one the place in a list.
+type step struct {
+	key string
+	at  int
+}
+
+// path is the trail in words; few are ever needed.
+func (w *walker) path() string {
+	var b strings.Builder
+	for _, s := range w.trail {
+		switch {
+		case s.key == "":
+			b.WriteString("[" + strconv.Itoa(s.at) + "]")
+		case b.Len() > 0:
+			b.WriteString("." + s.key)
+		default:
+			b.WriteString(s.key)
+		}
+	}
+	return b.String()
+}
+
+func (w *walker) down(s step, n *node, t reflect.Type) {
+	w.trail = append(w.trail, s)
+	w.walk(n, t)
+	w.trail = w.trail[:len(w.trail)-1]
+}
+
+// walk compares a node with the type it is to fill.
+func (w *walker) walk(n *node, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if isNull(n) { // an empty value leaves the field unset, as it does in Kubernetes
+	if n.isNull() { // an empty value leaves the field unset, as it does in Kubernetes
 		return
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		w.fields(n, t, path)
+		w.fields(n, t)
 	case reflect.Map:
-		if !w.want(n, path, "a mapping (key: value)", n.Kind == yaml.MappingNode) {
+		if !w.want(n, "a mapping (key: value)", n.kind == mappingKind) {
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			w.walk(n.Content[i+1], t.Elem(), join(path, n.Content[i].Value))
+		for i := 0; i+1 < len(n.content); i += 2 {
+			w.down(step{key: n.content[i].value}, &n.content[i+1], t.Elem())
 		}
 	case reflect.Slice:
-		if !w.want(n, path, "a list", n.Kind == yaml.SequenceNode) {
+		if !w.want(n, "a list", n.kind == listKind) {
 			return
 		}
-		for i, c := range n.Content {
-			w.walk(c, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+		for i := range n.content {
+			w.down(step{at: i}, &n.content[i], t.Elem())
 		}
 	case reflect.String:
-		w.text(n, path)
+		w.text(n)
 	case reflect.Bool:
-		w.want(n, path, "true or false", n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool")
+		w.want(n, "true or false", n.kind == scalarKind && n.tag == boolTag)
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		ok := n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int"
-		if w.want(n, path, "a whole number", ok) {
-			w.want(n, path, "a whole number of a sensible size", reflect.New(t).Elem().CanInt() && fits(n.Value, t))
+		if w.want(n, "a whole number", n.kind == scalarKind && n.tag == intTag) {
+			_, err := whole(n, t)
+			w.want(n, "a whole number of a sensible size", err == nil)
 		}
 	case reflect.Interface:
 	default:
@@ -83,137 +103,101 @@ func (w *walker) walk(n *yaml.Node, t reflect.Type, path string) {
 	}
 }
 
-func fits(text string, t reflect.Type) bool {
-	return json.Unmarshal([]byte(strings.TrimPrefix(text, "+")), reflect.New(t).Interface()) == nil
+func whole(n *node, t reflect.Type) (int64, error) {
+	return strconv.ParseInt(n.value, 10, t.Bits())
 }
 
-func (w *walker) fields(n *yaml.Node, t reflect.Type, path string) {
-	if !w.want(n, path, "a mapping (key: value)", n.Kind == yaml.MappingNode) {
+func (w *walker) fields(n *node, t reflect.Type) {
+	if !w.want(n, "a mapping (key: value)", n.kind == mappingKind) {
 		return
 	}
-	known, names := fieldsOf(t)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		ft, ok := known[k.Value]
+	known := fieldsOf(t)
+	for i := 0; i+1 < len(n.content); i += 2 {
+		k := &n.content[i]
+		f, ok := known.byName[k.value]
 		if !ok {
 			where := ""
-			if path != "" {
+			if path := w.path(); path != "" {
 				where = " in " + path
 			}
-			f := diag.Errorf(pos(w.file, k), w.noun+"/unknown-field", "unknown field %q%s%s", clip(k.Value), where, diag.OneOf(names))
-			if near := diag.Nearest(k.Value, names); near != "" {
+			f := diag.Errorf(k.pos(w.file), w.noun+"/unknown-field", "unknown field %q%s%s", clip(k.value), where, diag.OneOf(known.names))
+			if near := diag.Nearest(k.value, known.names); near != "" {
 				f = f.Hintf("did you mean %q?", near)
 			}
 			w.found.Add(f)
 			continue
 		}
-		w.walk(v, ft, join(path, k.Value))
+		w.down(step{key: k.value}, &n.content[i+1], f.kind)
 	}
-}
-
-type fields struct {
-	types map[string]reflect.Type
-	names []string
-}
-
-// knownFields keeps the fields of a type: a repository has thousands of files of a few types.
-var knownFields sync.Map // reflect.Type to fields
-
-// fieldsOf are the json fields of a struct, and their names in order. They are shared: do not change them.
-func fieldsOf(t reflect.Type) (map[string]reflect.Type, []string) {
-	if f, ok := knownFields.Load(t); ok {
-		return f.(fields).types, f.(fields).names
-	}
-	f := fields{types: map[string]reflect.Type{}}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		switch {
-		case t.Field(i).Anonymous && name == "": // the fields of an embedded struct are the struct's own
-			types, names := fieldsOf(t.Field(i).Type)
-			maps.Copy(f.types, types)
-			f.names = append(f.names, names...)
-		case name != "" && name != "-":
-			f.types[name] = t.Field(i).Type
-			f.names = append(f.names, name)
-		}
-	}
-	slices.Sort(f.names)
-	knownFields.Store(t, f)
-	return f.types, f.names
 }
 
 // text wants a string. An unquoted 1.30 is the number 1.3 to YAML, so a number where text belongs is refused, not converted.
-func (w *walker) text(n *yaml.Node, path string) {
-	if n.Kind == yaml.ScalarNode {
-		switch n.ShortTag() {
-		case "!!str", "!!timestamp":
-			return
-		}
+func (w *walker) text(n *node) {
+	if n.kind == scalarKind && (n.tag == strTag || n.tag == timestampTag) {
+		return
 	}
-	f := diag.Errorf(pos(w.file, n), w.noun+"/wrong-type", "%swant a string, got %s", label(path), describe(n))
-	if n.Kind == yaml.ScalarNode {
-		f = f.Hintf("quote it: %q", n.Value)
+	f := diag.Errorf(n.pos(w.file), w.noun+"/wrong-type", "%swant a string, got %s", w.label(), n.describe())
+	if n.kind == scalarKind {
+		f = f.Hintf("quote it: %q", n.value)
 	}
 	w.found.Add(f)
 }
 
-func (w *walker) want(n *yaml.Node, path, what string, ok bool) bool {
+func (w *walker) want(n *node, what string, ok bool) bool {
 	if !ok {
-		w.found.Add(diag.Errorf(pos(w.file, n), w.noun+"/wrong-type", "%swant %s, got %s", label(path), what, describe(n)))
+		w.found.Add(diag.Errorf(n.pos(w.file), w.noun+"/wrong-type", "%swant %s, got %s", w.label(), what, n.describe()))
 	}
 	return ok
 }
 
-func label(path string) string {
-	if path == "" {
-		return ""
+func (w *walker) label() string {
+	if path := w.path(); path != "" {
+		return path + ": "
 	}
-	return path + ": "
+	return ""
 }
 
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
+type fields struct {
+	byName map[string]field
+	names  []string
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-// value converts a node that refuse has passed.
-func value(n *yaml.Node) any {
-	switch n.Kind {
-	case yaml.MappingNode:
-		m := make(map[string]any, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			m[n.Content[i].Value] = value(n.Content[i+1])
-		}
-		return m
-	case yaml.SequenceNode:
-		l := make([]any, 0, len(n.Content))
-		for _, c := range n.Content {
-			l = append(l, value(c))
-		}
-		return l
-	}
-	v, _ := scalar(n)
-	return v
+type field struct {
+	kind  reflect.Type
+	index []int // as reflect.Value.FieldByIndex takes it
 }
 
-// decimal is a number as JSON writes it. YAML knows more (0x1f, 0o17, 017, 1_000, .inf), and its versions disagree on them.
-var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+// knownFields keeps the fields of a type: a repository has thousands of files of a few types.
+var knownFields sync.Map // reflect.Type to *fields
 
-func scalar(n *yaml.Node) (any, error) {
-	switch n.ShortTag() {
-	case "!!null":
-		return nil, nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true"), nil
-	case "!!int", "!!float":
-		if !decimal.MatchString(n.Value) {
-			return nil, fmt.Errorf("the number %s is read differently by different tools", clip(n.Value))
-		}
-		return json.Number(strings.TrimPrefix(n.Value, "+")), nil
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// fieldsOf are the json fields of a struct, and their names in order. They are shared: do not change them.
+func fieldsOf(t reflect.Type) *fields {
+	if f, ok := knownFields.Load(t); ok {
+		return f.(*fields)
 	}
-	return n.Value, nil
+	f := &fields{byName: map[string]field{}}
+	f.add(t, nil)
+	slices.Sort(f.names)
+	knownFields.Store(t, f)
+	return f
+}
+
+func (f *fields) add(t reflect.Type, index []int) {
+	for i := range t.NumField() {
+		x := t.Field(i)
+		at := append(slices.Clone(index), i)
+		name, _, _ := strings.Cut(x.Tag.Get("json"), ",")
+		switch {
+		case x.Anonymous && name == "": // the fields of an embedded struct are the struct's own
+			f.add(x.Type, at)
+		case name != "" && name != "-":
+			if reflect.PointerTo(x.Type).Implements(unmarshaler) {
+				panic("strict: " + x.Type.String() + " would read itself")
+			}
+			f.byName[name] = field{x.Type, at}
+			f.names = append(f.names, name)
+		}
+	}
 }

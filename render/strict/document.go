@@ -7,7 +7,6 @@ package strict
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -31,12 +30,20 @@ const maxKey = 512
 // Document is one YAML document, with the place of every node in it.
 type Document struct {
 	File string
-	root *yaml.Node // the document's mapping, never nil
+	root *node // the document's mapping, never nil
 }
 
 // Parse splits a file in its documents. Empty and comment-only documents are left out.
 // A file that is not readable YAML gives the documents before the fault and a finding at it.
 func Parse(file string, data []byte) ([]Document, diag.List) {
+	if root, ok := quick(data); ok {
+		return []Document{{File: file, root: root}}, nil
+	}
+	return parse(file, data)
+}
+
+// parse is Parse by the YAML parser alone.
+func parse(file string, data []byte) ([]Document, diag.List) {
 	text, found := clean(file, data)
 	if found.Failed() {
 		return nil, found
@@ -66,7 +73,8 @@ func Parse(file string, data []byte) ([]Document, diag.List) {
 			found.Add(diag.Errorf(pos(file, root), "yaml/not-a-mapping", "want a mapping (key: value), got %s", describe(root)))
 			continue
 		}
-		docs = append(docs, Document{File: file, root: root})
+		kept := compact(root)
+		docs = append(docs, Document{File: file, root: &kept})
 	}
 }
 
@@ -144,6 +152,9 @@ func content(n *yaml.Node) *yaml.Node {
 	return n
 }
 
+// decimal is a number as JSON writes it. YAML knows more (0x1f, 0o17, 017, 1_000, .inf), and its versions disagree on them.
+var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
 var plainTags = map[string]bool{"": true, "!!map": true, "!!seq": true, "!!str": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true, "!!timestamp": true}
 
 // refuse finds what these files must not hold wherever it stands: anchors and aliases (a few lines can expand to gigabytes,
@@ -166,8 +177,8 @@ func refuse(file string, n *yaml.Node, depth int) diag.List {
 		if r, bad := control(n.Value); bad {
 			found.Add(diag.Errorf(at, "yaml/control-character", "the value holds the control character %U, want text", r))
 		}
-		if _, err := scalar(n); err != nil {
-			found.Add(diag.Errorf(at, "yaml/number", "%v", err).Hintf("write a decimal number, or quote it if it is text"))
+		if t := n.ShortTag(); (t == "!!int" || t == "!!float") && !decimal.MatchString(n.Value) {
+			found.Add(diag.Errorf(at, "yaml/number", "the number %s is read differently by different tools", clip(n.Value)).Hintf("write a decimal number, or quote it if it is text"))
 		}
 	case yaml.SequenceNode:
 		for _, c := range n.Content {
@@ -216,22 +227,22 @@ func control(s string) (rune, bool) {
 func (d Document) At(path ...string) diag.Pos {
 	n := d.root
 	for _, p := range path {
-		next := child(n, p)
+		next := n.child(p)
 		if next == nil {
 			break
 		}
 		n = next
 	}
-	return pos(d.File, n)
+	return n.pos(d.File)
 }
 
 // KeyAt is the place of the last key of the path, or of the deepest part of the path that is there.
 func (d Document) KeyAt(path ...string) diag.Pos {
 	if len(path) > 0 {
-		if parent, ok := d.find(path[:len(path)-1]); ok && parent.Kind == yaml.MappingNode {
-			for i := 0; i+1 < len(parent.Content); i += 2 {
-				if parent.Content[i].Value == path[len(path)-1] {
-					return pos(d.File, parent.Content[i])
+		if parent, ok := d.find(path[:len(path)-1]); ok && parent.kind == mappingKind {
+			for i := 0; i+1 < len(parent.content); i += 2 {
+				if parent.content[i].value == path[len(path)-1] {
+					return parent.content[i].pos(d.File)
 				}
 			}
 		}
@@ -247,65 +258,30 @@ func (d Document) Has(path ...string) bool {
 
 // Text is the scalar under the path as the author wrote it, or "".
 func (d Document) Text(path ...string) string {
-	if n, ok := d.find(path); ok && n.Kind == yaml.ScalarNode {
-		return n.Value
+	if n, ok := d.find(path); ok && n.kind == scalarKind {
+		return n.value
 	}
 	return ""
 }
 
-func (d Document) find(path []string) (*yaml.Node, bool) {
+func (d Document) find(path []string) (*node, bool) {
 	n := d.root
 	for _, p := range path {
-		if n = child(n, p); n == nil {
+		if n = n.child(p); n == nil {
 			return nil, false
 		}
 	}
 	return n, true
 }
 
-func child(n *yaml.Node, key string) *yaml.Node {
-	switch n.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				return n.Content[i+1]
-			}
-		}
-	case yaml.SequenceNode:
-		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Content) {
-			return n.Content[i]
-		}
-	}
-	return nil
-}
-
 func pos(file string, n *yaml.Node) diag.Pos {
 	return diag.Pos{File: file, Line: n.Line, Col: n.Column}
 }
 
-// describe names a node for a message.
+// describe names a node that is refused, for a message.
 func describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	}
-	switch n.ShortTag() {
-	case "!!int", "!!float":
-		return "the number " + n.Value
-	case "!!bool":
-		return n.Value + " (true or false)"
-	case "!!null":
-		return "nothing"
-	}
-	return fmt.Sprintf("%q", clip(n.Value))
-}
-
-func clip(s string) string {
-	const most = 60
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "..."
+	alone := *n
+	alone.Content = nil
+	c := compact(&alone)
+	return c.describe()
 }

@@ -17,14 +17,19 @@ func TestAdmitAllIsAdmit(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	c := class(t)
 	refused, together := 0, 0
-	for round := range 40 {
+	for round := range 60 {
 		faulty := round%4 == 0 // most batches are right as a whole, as they are in a fleet
 		var objects []*manifest.Object
-		for i := range 1 + r.IntN(batchSize+20) {
+		n := 1 + r.IntN(90)
+		if round%20 == 3 { // more than one batch
+			n = batchSize + r.IntN(20)
+		}
+		for i := range n {
 			objects = append(objects, cluster(t, fmt.Sprintf("c-%d", i), randomVariables(r, faulty)))
 			if r.IntN(3) == 0 {
 				override(objects[i], randomSize(r, faulty))
 			}
+			vary(r, objects[i], round%4 == 2)
 		}
 		if _, ok := c.together(objects); ok {
 			together++
@@ -63,6 +68,50 @@ func randomSize(r *rand.Rand, faulty bool) string {
 func override(o *manifest.Object, size string) {
 	md := o.Object["spec"].(map[string]any)["topology"].(map[string]any)["workers"].(map[string]any)["machineDeployments"].([]any)[0].(map[string]any)
 	md["variables"] = map[string]any{"overrides": []any{map[string]any{"name": "machineSize", "value": size}}}
+}
+
+// vary changes what is not a variable: in what a fleet has, and in what Cluster API or its types refuse.
+func vary(r *rand.Rand, o *manifest.Object, faulty bool) {
+	spec := o.Object["spec"].(map[string]any)
+	topo := spec["topology"].(map[string]any)
+	md := topo["workers"].(map[string]any)["machineDeployments"].([]any)[0].(map[string]any)
+	md["replicas"] = int64(r.IntN(4))
+	o.SetLabels(map[string]string{"app.kubernetes.io/name": o.GetName()})
+	if r.IntN(4) == 0 {
+		o.SetAnnotations(map[string]string{"topology.cluster.x-k8s.io/upgrade-concurrency": fmt.Sprint(1 + r.IntN(3))})
+	}
+	if r.IntN(4) == 0 {
+		spec["clusterNetwork"] = map[string]any{"pods": map[string]any{"cidrBlocks": []any{fmt.Sprintf("10.%d.0.0/16", r.IntN(3))}}}
+	}
+	if !faulty || r.IntN(40) > 0 {
+		return
+	}
+	switch r.IntN(12) {
+	case 0:
+		topo["version"] = "1.33.1"
+	case 1:
+		topo["version"] = "vv1"
+	case 2:
+		o.SetAnnotations(map[string]string{"topology.cluster.x-k8s.io/upgrade-concurrency": "0"})
+	case 3:
+		spec["clusterNetwork"] = map[string]any{"pods": map[string]any{"cidrBlocks": []any{"10.0.0.0"}}}
+	case 4:
+		spec["unknown"] = true
+	case 5:
+		o.Object["metadata"].(map[string]any)["labels"] = map[string]any{"a": int64(1)}
+	case 6:
+		o.Object["metadata"].(map[string]any)["annotations"] = map[string]any{"a": int64(1)}
+	case 7:
+		md["class"] = "none"
+	case 8:
+		topo["variables"] = append(topo["variables"].([]any), map[string]any{"name": "machineSize"})
+	case 9:
+		topo["variables"] = append(topo["variables"].([]any), map[string]any{"name": "machineSize", "value": "small", "from": "x"})
+	case 10:
+		topo["variables"] = append(topo["variables"].([]any), map[string]any{"name": "network", "value": map[string]any{"subnet": "net-1"}})
+	case 11:
+		md["replicas"] = "three"
+	}
 }
 
 func randomVariables(r *rand.Rand, faulty bool) string {

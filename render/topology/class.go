@@ -62,6 +62,7 @@ type Class struct {
 	digest    string
 	webhook   *admission.Cluster
 	memo      *memo[admitted]
+	shapes    shapes
 	wanted    *memo[generated]
 
 	defaults func() Defaults // see Defaults; worked out once
