@@ -34,6 +34,8 @@ type builder struct {
 	tiers    map[string]*topology.Class   // by tier, with the tier's defaults; nil when it cannot be used
 	dressed  map[dressKey]*dressing
 	overlays map[string]*loadedOverlay
+
+	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
 }
 
 type classKey struct {
@@ -42,7 +44,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, placeholders: map[string]diag.List{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
@@ -133,6 +135,7 @@ func (b *builder) tenant(t *Tenant) ([]*manifest.Object, []holding) {
 		}
 		if b.in.Selected(c.File()) {
 			drafts, clusters = append(drafts, d), append(clusters, o)
+			b.found.Add(b.placeholders[c.Spec.Tier]...)
 		} else if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
 			continue
 		}
@@ -243,6 +246,7 @@ func (b *builder) tierClass(name string) *topology.Class {
 		class = b.tierDefaults(name, class)
 	}
 	b.tiers[name] = class
+	b.placeholders[name] = b.in.Catalog.Placeholders(t.From, t.Class, b.sources[t.From].objects)
 	return class
 }
 
