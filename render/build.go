@@ -36,6 +36,7 @@ type builder struct {
 	overlays map[string]*loadedOverlay
 
 	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
+	withdrawn    map[catalogClass]bool
 }
 
 type classKey struct {
@@ -44,7 +45,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, placeholders: map[string]diag.List{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
@@ -70,6 +71,7 @@ func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
 			b.tierClass(name)
 		}
+		b.lintClasses()
 		objects = append(objects, addressManifests(in.Catalog, held)...)
 		objects = append(objects, b.classObjects()...)
 	}
@@ -159,7 +161,8 @@ func (b *builder) draft(t *Tenant, c *request.Cluster) (*draft, bool) {
 	}
 	d.tier, d.source = tier, b.in.Catalog.Classes[tier.From]
 	d.offeredTier(b.in.Catalog)
-	class := b.tierClass(c.Spec.Tier)
+	class := b.offeredStorage(d, b.tierClass(c.Spec.Tier))
+	b.offeredClass(d)
 	if class == nil {
 		b.found.Add(d.found...)
 		return nil, false
@@ -293,6 +296,9 @@ func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
 		}
 	}
 	if !slices.Contains(there, name) {
+		objects = b.withdrawnObjects(from, name)
+	}
+	if objects == nil {
 		b.found.Add(diag.Errorf(at, "class/missing", "class source %q has no ClusterClass %s%s", from, key, diag.OneOf(there)))
 		return nil
 	}
