@@ -35,7 +35,7 @@ spec.variables, with type, default and bounds, and the field of a request that f
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return a.catalogShow(args) },
-	}, a.catalogImagesCommand())
+	}, a.catalogImagesCommand(), a.catalogVerifyCommand())
 	return c
 }
 
