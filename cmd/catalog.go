@@ -60,7 +60,7 @@ func (a *app) catalogShow(args []string) error {
 	fmt.Fprintln(w, "TIER\tCLASS\tON OFFER\tADDRESS POOL\tDESCRIPTION")
 	for _, name := range catalog.Sorted(c.Tiers) {
 		tier := c.Tiers[name]
-		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\n", name, c.Classes[tier.From].Namespace, tier.Class, yes(tier.On() && !c.Withdrawn(tier.From)[tier.Class]), dash(tier.AddressPool), dash(tier.Description))
+		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\n", name, c.Classes[tier.From].Namespace, tier.Class, yes(c.Offered(name)), dash(tier.AddressPool), dash(tier.Description))
 	}
 	fmt.Fprintln(w, "\nVERSION")
 	for _, v := range c.Versions {

@@ -100,7 +100,7 @@ func fleetWith(t *testing.T, source string, files map[string][]byte) fstest.MapF
 		t.Fatal(err)
 	}
 	const file = "catalog/catalog.yaml"
-	before, rest, ok := strings.Cut(string(out[file].Data), "\n      chart: classes/kmetal\n      values:\n        tiers: {kubeadm: {enabled: true}}\n")
+	before, rest, ok := strings.Cut(string(out[file].Data), "\n      chart: classes/kmetal\n      kmetal: kmetal.yaml\n")
 	if !ok {
 		t.Fatalf("%s of the fleet has another class source than this test knows", file)
 	}

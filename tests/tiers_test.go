@@ -91,7 +91,7 @@ var tiers = []variable{
 		boot + "sourceRef.name":                     "golden-v1.34.1-50gi",
 	}},
 	{set: `machineStorage.size="31Gi"`, on: ""},
-	{set: `machineStorage.storageClass="fast"`, on: "se", lands: map[string]any{boot + "storage.storageClassName": "fast"}},
+	{set: `machineStorage.storageClass="archive"`, on: "se", lands: map[string]any{boot + "storage.storageClassName": "archive"}},
 	{set: `machineStorage.storageClass="Fast Class"`, on: ""},
 	{set: `machineStorage.storageAccessMode="ReadWriteOnce"`, on: "se"}, // the first access mode
 	{set: `machineStorage.storageAccessMode="ReadWriteMany"`, on: "se", lands: map[string]any{boot + "storage.accessModes[0]": "ReadWriteMany"}},
