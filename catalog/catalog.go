@@ -63,10 +63,11 @@ type Tier struct {
 func (t Tier) On() bool { return t.Enabled == nil || *t.Enabled }
 
 // ClassSource is a Helm chart or a folder of manifests that holds ClusterClasses and their templates. Chart and Manifests are
-// folders, relative to catalog.yaml; one of them is given.
+// folders, KMetal is a file, relative to catalog.yaml; one of Chart and Manifests is given.
 type ClassSource struct {
 	Chart     string            `json:"chart,omitempty"`     // rendered offline
 	Values    map[string]any    `json:"values,omitempty"`    // of the chart
+	KMetal    string            `json:"kmetal,omitempty"`    // file with a KMetal resource, which gives values of the chart too
 	Manifests string            `json:"manifests,omitempty"` // exported from a management cluster
 	Namespace string            `json:"namespace"`           // of the ClusterClasses
 	Digest    string            `json:"digest,omitempty"`    // of the folder, checked when given; catalog show prints it

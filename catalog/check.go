@@ -88,6 +88,10 @@ func (c *Catalog) checkClass(name string) diag.List {
 	if s.Manifests != "" && s.Values != nil {
 		found.Add(diag.Errorf(at("values"), "catalog/class-source", "class source %q has values, but manifests take none", name))
 	}
+	if s.Manifests != "" && s.KMetal != "" {
+		found.Add(diag.Errorf(at("kmetal"), "catalog/class-source", "class source %q has a KMetal resource, but manifests take none", name))
+	}
+	found.Add(c.checkPath(at("kmetal"), s.KMetal, "file")...)
 	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
 		found.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", s.Namespace))
 	}
@@ -95,7 +99,7 @@ func (c *Catalog) checkClass(name string) diag.List {
 		found.Add(diag.Errorf(at(), "catalog/missing-field", "class source %q has no namespace", name))
 	}
 	for _, field := range []string{"chart", "manifests"} {
-		found.Add(c.checkPath(at(field), map[string]string{"chart": s.Chart, "manifests": s.Manifests}[field])...)
+		found.Add(c.checkPath(at(field), map[string]string{"chart": s.Chart, "manifests": s.Manifests}[field], "folder")...)
 	}
 	for _, f := range Sorted(s.Fields) {
 		if _, ok := DefaultFields[f]; !ok {
@@ -105,12 +109,12 @@ func (c *Catalog) checkClass(name string) diag.List {
 	return found
 }
 
-// checkPath wants a folder below the catalog's own: nothing is followed out of it.
-func (c *Catalog) checkPath(at diag.Pos, p string) diag.List {
+// checkPath wants a folder or file below the catalog's own folder: nothing is followed out of it.
+func (c *Catalog) checkPath(at diag.Pos, p, what string) diag.List {
 	if p == "" || (path.Clean(p) == strings.TrimSuffix(p, "/") && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") && p != ".") {
 		return nil
 	}
-	return diag.List{diag.Errorf(at, "catalog/outside", "path %q, want a folder below %s", p, c.dir)}
+	return diag.List{diag.Errorf(at, "catalog/outside", "path %q, want a %s below %s", p, what, c.dir)}
 }
 
 // Dir is the repository path of a folder that catalog.yaml names.
@@ -208,7 +212,7 @@ func (c *Catalog) checkOverlay(name string) diag.List {
 	if o.Path == "" {
 		found.Add(diag.Errorf(c.At("overlays", name), "catalog/missing-field", "overlay %q has no path", name))
 	}
-	found.Add(c.checkPath(c.At("overlays", name, "path"), o.Path)...)
+	found.Add(c.checkPath(c.At("overlays", name, "path"), o.Path, "folder")...)
 	for i, t := range o.Tiers {
 		if _, ok := c.Tiers[t]; !ok {
 			found.Add(diag.Errorf(c.At("overlays", name, "tiers", fmt.Sprint(i)), "tier/unknown", "overlay %q is for tier %q, which is not under tiers%s", name, t, diag.OneOf(Sorted(c.Tiers))))

@@ -19,6 +19,11 @@ import (
 // ClassObjects are the ClusterClasses and templates of a class source, by its key in classes. A chart is rendered offline.
 // Objects of another namespace than the source's are left out when exported, and an error when a chart renders them.
 func (c *Catalog) ClassObjects(key string) ([]*manifest.Object, diag.List, error) {
+	return c.classObjects(key, nil)
+}
+
+// classObjects takes values to lay over those of a chart.
+func (c *Catalog) classObjects(key string, over map[string]any) ([]*manifest.Object, diag.List, error) {
 	s := c.Classes[key]
 	found, err := c.checkDigest(key)
 	if err != nil || found.Failed() {
@@ -27,7 +32,11 @@ func (c *Catalog) ClassObjects(key string) ([]*manifest.Object, diag.List, error
 	var objects []*manifest.Object
 	var bad diag.List
 	if s.Chart != "" {
-		objects, bad, err = chart.Render(c.tree, c.Dir(s.Chart), chart.Options{Name: key, Namespace: s.Namespace, Values: s.Values})
+		values, odd, readErr := c.values(key)
+		if found.Add(odd...); readErr != nil || found.Failed() {
+			return nil, found, readErr
+		}
+		objects, bad, err = chart.Render(c.tree, c.Dir(s.Chart), chart.Options{Name: key, Namespace: s.Namespace, Values: merge(values, over)})
 	} else {
 		objects, bad, err = c.exported(s)
 	}

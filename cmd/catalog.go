@@ -35,7 +35,7 @@ spec.variables, with type, default and bounds, and the field of a request that f
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return a.catalogShow(args) },
-	})
+	}, a.catalogImagesCommand(), a.catalogVerifyCommand())
 	return c
 }
 
@@ -60,7 +60,7 @@ func (a *app) catalogShow(args []string) error {
 	fmt.Fprintln(w, "TIER\tCLASS\tON OFFER\tADDRESS POOL\tDESCRIPTION")
 	for _, name := range catalog.Sorted(c.Tiers) {
 		tier := c.Tiers[name]
-		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\n", name, c.Classes[tier.From].Namespace, tier.Class, yes(tier.On()), dash(tier.AddressPool), dash(tier.Description))
+		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\n", name, c.Classes[tier.From].Namespace, tier.Class, yes(c.Offered(name)), dash(tier.AddressPool), dash(tier.Description))
 	}
 	fmt.Fprintln(w, "\nVERSION")
 	for _, v := range c.Versions {

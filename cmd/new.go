@@ -110,7 +110,7 @@ func (a *app) newCluster(n newCluster) error {
 func (n *newCluster) fill(in *render.Input) error {
 	var on []string
 	for _, name := range catalog.Sorted(in.Catalog.Tiers) {
-		if in.Catalog.Tiers[name].On() {
+		if in.Catalog.Offered(name) {
 			on = append(on, name)
 		}
 	}

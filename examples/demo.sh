@@ -26,7 +26,7 @@ REQUEST
 echo
 echo "\$ cat tenants/photon-prod/network.yaml"
 cat tenants/photon-prod/network.yaml
-run new cluster photon-prod/solar
+run new cluster photon-prod/solar --tier kubeadm
 echo
 echo "\$ cat tenants/photon-prod/solar.yaml"
 cat tenants/photon-prod/solar.yaml

@@ -33,6 +33,9 @@ type builder struct {
 	dressed  map[dressKey]*dressing
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
+
+	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
+	withdrawn    map[catalogClass]bool
 }
 
 type classKey struct {
@@ -41,7 +44,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema)}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
@@ -91,6 +94,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
 			b.tierClass(name)
 		}
+		b.lintClasses()
 		objects = append(objects, b.classObjects()...)
 	}
 	if in.Platform || in.addresses {

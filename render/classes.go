@@ -46,6 +46,7 @@ func (b *builder) tierClass(name string) *topology.Class {
 		class = b.tierDefaults(name, class)
 	}
 	b.tiers[name] = class
+	b.placeholders[name] = b.in.Catalog.Placeholders(t.From, t.Class, b.sources[t.From].objects)
 	return class
 }
 
@@ -92,6 +93,9 @@ func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
 		}
 	}
 	if !slices.Contains(there, name) {
+		objects = b.withdrawnObjects(from, name)
+	}
+	if objects == nil {
 		b.found.Add(diag.Errorf(at, "class/missing", "class source %q has no ClusterClass %s%s", from, key, diag.OneOf(there)))
 		return nil
 	}

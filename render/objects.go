@@ -199,6 +199,7 @@ func (b *builder) classObjects() []*manifest.Object {
 			continue
 		}
 		for _, o := range objects {
+			b.found.Add(b.in.Catalog.Placeholder(key, o)...)
 			o = manifest.Bare(o)
 			a := o.GetAnnotations()
 			if a == nil {

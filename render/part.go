@@ -108,6 +108,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		if p.in.Selected(c.File()) {
 			drafts = append(drafts, d)
+			found.Add(p.unconfirmed(c.Spec.Tier)...)
 		} else if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
 			continue
 		}
@@ -133,7 +134,8 @@ func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	}
 	d.tier, d.source = tier, p.in.Catalog.Classes[tier.From]
 	d.offeredTier(p.in.Catalog)
-	class := p.tierClass(c.Spec.Tier)
+	class := p.offeredStorage(d, p.tierClass(c.Spec.Tier))
+	p.offeredClass(d)
 	if class == nil {
 		return nil, d.found
 	}

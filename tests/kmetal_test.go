@@ -1,12 +1,14 @@
 package tests
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
@@ -38,49 +40,103 @@ spec:
       - {class: default-worker, name: md-0, replicas: 2}
 `
 
-// The short request of examples/quickstart renders to the documented manifest: its spec, defaulted by the class through Cluster
-// API's webhook, is ours exactly, and our spec comes back unchanged from that webhook.
-func TestDocumentedManifest(t *testing.T) {
-	tree := os.DirFS("../examples/quickstart")
-	class := classOf(t, "../examples/quickstart", "kubeadm")
-	_, set, found, err := render.Render(tree, "tenants/photon-prod/solar.yaml")
-	if err != nil || found.Failed() || set.Len() != 1 {
-		t.Fatalf("render: %d objects, %v, %s", set.Len(), err, found)
-	}
-	ours := set.Objects()[0]
-	want, err := manifest.Parse([]byte(documented))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defaulted := admit(t, class, want[0])
-	sortVariables(t, defaulted) // a list keyed by name: its order means nothing to Cluster API
-	if d := cmp.Diff(defaulted.Object["spec"], ours.Object["spec"]); d != "" {
-		t.Errorf("spec (-documented and defaulted +ours):\n%s", d)
-	}
-	if d := cmp.Diff(ours.Object["spec"], admit(t, class, ours).Object["spec"]); d != "" {
-		t.Errorf("our spec is changed by the webhook (-ours +defaulted):\n%s", d)
+// documentedExpert is the documentation's second manifest, on the expert tier, as facts: address, resources of the API server, custom
+// size, boot volume, placement, and the address in the subnet that workers join by.
+const documentedExpert = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: solar, namespace: dynamo-prod}
+spec:
+  topology:
+    classRef: {name: kubevirt-expert, namespace: kmetal-capi-providers}
+    version: v1.34.1
+    variables:
+    - name: network
+      value: {subnet: production}
+    - name: controlPlane
+      value:
+        dataStoreName: default
+        network: {serviceAddress: 172.21.208.111}
+        apiServer:
+          resources:
+            requests: {cpu: 500m, memory: 1Gi}
+            limits: {cpu: "2", memory: 4Gi}
+    - name: machineSize
+      value: custom
+    - name: machineSpecs
+      value: {cpuCores: 12, memoryGiB: 48}
+    - name: machineStorage
+      value: {size: 30Gi, storageAccessMode: ReadWriteOnce}
+    - name: infrastructure
+      value: {nodeSelector: {node-role.kubernetes.io/compute: ""}}
+    - name: bootstrapConfig
+      value: {serverAddress: 10.100.0.254}
+    workers:
+      machineDeployments:
+      - {class: default-worker, name: md-0, replicas: 4}
+`
+
+// A short request renders to the documented manifest: its spec, defaulted by the class through Cluster API's webhook, is ours
+// exactly, and our spec comes back unchanged from that webhook.
+func TestDocumentedManifests(t *testing.T) {
+	for _, c := range []struct{ manifest, repository, request, tier string }{
+		{documented, "../examples/quickstart", "tenants/photon-prod/solar.yaml", "kubeadm"},
+		{documentedExpert, "../examples/fleet", "tenants/dynamo-prod/solar.yaml", "expert"},
+	} {
+		t.Run(c.tier, func(t *testing.T) {
+			class := classOf(t, c.repository, c.tier)
+			_, set, found, err := render.Render(os.DirFS(c.repository), c.request)
+			if err != nil || found.Failed() || set.Len() != 1 {
+				t.Fatalf("render: %d objects, %v, %s", set.Len(), err, found)
+			}
+			ours := set.Objects()[0]
+			want, err := manifest.Parse([]byte(c.manifest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := manifest.IDOf(want[0]), manifest.IDOf(ours); a != b {
+				t.Errorf("%s is rendered, want %s", b, a)
+			}
+			defaulted := admit(t, class, want[0])
+			sortVariables(t, defaulted) // a list keyed by name: its order means nothing to Cluster API
+			if d := cmp.Diff(defaulted.Object["spec"], ours.Object["spec"]); d != "" {
+				t.Errorf("spec (-documented and defaulted +ours):\n%s", d)
+			}
+			if d := cmp.Diff(ours.Object["spec"], admit(t, class, ours).Object["spec"]); d != "" {
+				t.Errorf("our spec is changed by the webhook (-ours +defaulted):\n%s", d)
+			}
+		})
 	}
 }
 
 // Every Cluster of the fleet is a fixed point of Cluster API's admission: nothing is left for the webhook to fill in.
 func TestFixedPoint(t *testing.T) {
-	class := classOf(t, "../examples/fleet", "kubeadm")
-	_, set, found, err := render.Render(os.DirFS("../examples/fleet"))
+	const fleet = "../examples/fleet"
+	classes := map[string]*topology.Class{}
+	for _, tier := range []string{"standard", "expert", "kubeadm"} {
+		c := classOf(t, fleet, tier)
+		classes[c.Key().Name] = c
+	}
+	_, set, found, err := render.Render(os.DirFS(fleet))
 	if err != nil || found.Failed() {
 		t.Fatal(err, found)
 	}
-	clusters := 0
+	clusters := map[string]int{}
 	for _, o := range set.Objects() {
 		if o.GetKind() != "Cluster" {
 			continue
 		}
-		clusters++
-		if d := cmp.Diff(o.Object["spec"], admit(t, class, o).Object["spec"]); d != "" {
+		name, _, err := unstructured.NestedString(o.Object, "spec", "topology", "classRef", "name")
+		if err != nil || classes[name] == nil {
+			t.Fatalf("%s is of class %q: %v", manifest.IDOf(o), name, err)
+		}
+		clusters[name]++
+		if d := cmp.Diff(o.Object["spec"], admit(t, classes[name], o).Object["spec"]); d != "" {
 			t.Errorf("%s is changed by the webhook (-ours +defaulted):\n%s", manifest.IDOf(o), d)
 		}
 	}
-	if clusters != 12 {
-		t.Errorf("the fleet has %d clusters, want 12", clusters)
+	if want := map[string]int{"kubevirt-standard": 1, "kubevirt-expert": 1, "kubevirt-kubeadm": 10}; !maps.Equal(clusters, want) {
+		t.Errorf("the fleet has clusters %v, want %v", clusters, want)
 	}
 }
 

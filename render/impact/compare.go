@@ -85,6 +85,10 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "the base cannot be rendered for it, so nothing can be compared: " + first(was.Found)})
 		return d, nil
 	}
+	if f, ok := withdrawn(was, is); ok {
+		d.Changes = append(d.Changes, Change{Action: Frozen, Words: f})
+		return d, nil
+	}
 	same := was.Class.Digest() == is.Class.Digest()
 	if same && reflect.DeepEqual(was.Manifest.Object, is.Manifest.Object) {
 		return nil, nil
@@ -106,6 +110,20 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		return nil, nil
 	}
 	return d, nil
+}
+
+// withdrawn finds a running cluster that is rendered with its class as it was, since the class has taken back what it uses: in the
+// management cluster it has not.
+func withdrawn(was, is *render.Cluster) (string, bool) {
+	named := func(found diag.List, name string) int {
+		return slices.IndexFunc(found, func(f diag.Finding) bool { return f.Name == name && f.Severity == diag.Warning })
+	}
+	for _, name := range []string{"storage/tier-removed", "class/withdrawn"} {
+		if i := named(is.Found, name); i >= 0 && named(was.Found, name) < 0 {
+			return is.Found[i].Message, true
+		}
+	}
+	return "", false
 }
 
 // judge compares two states that are both right.

@@ -16,6 +16,7 @@ Templates of a class. Each is described by a dict of
   role        what it is to the class
   apiVersion, kind
   spec        name of the template that prints its spec
+  annotations of the template itself; may be left out
 
 and is named after the content of that spec, since the providers refuse to change the spec of a template that exists: an edited
 spec gives a new name, and nothing else does. Comments, order of keys and indentation are not content.
@@ -45,6 +46,10 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "kmetal.labels" . | nindent 4 }}
+  {{- with get . "annotations" }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   {{- include "kmetal.spec" . | nindent 2 }}
 {{- end }}

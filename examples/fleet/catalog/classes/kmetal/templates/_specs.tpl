@@ -28,9 +28,11 @@ template:
 {{- end }}
 
 {{/*
-A worker machine of the kubeadm tier.
+A worker machine. What differs between the tiers is where it boots from: takes the chart's values as "values", and of the kubeadm
+tier "containerDisk", the image; without one the machine has a boot volume of its own, cloned from a golden image.
 */}}
-{{- define "kmetal.spec.kubeadm.worker" -}}
+{{- define "kmetal.machine" -}}
+{{- $boot := .values.dataVolume }}
 template:
   spec:
     # By default the provider logs in by SSH to see whether a machine has bootstrapped. A tenant's subnet is closed to it, and it
@@ -40,6 +42,24 @@ template:
     virtualMachineTemplate:
       spec:
         runStrategy: Always
+        {{- if not .containerDisk }}
+        dataVolumeTemplates:
+        - metadata:
+            name: boot # the provider puts the machine's name before it
+          spec:
+            sourceRef:
+              kind: DataSource
+              namespace: {{ $boot.goldenImage.namespace | default .namespace }}
+              name: {{ $boot.goldenImage.prefix }} # the patch boot-image completes it
+            storage:
+              accessModes: [{{ first $boot.accessMode }}]
+              {{- with $boot.storageClassName }}
+              storageClassName: {{ . }}
+              {{- end }}
+              resources:
+                requests:
+                  storage: {{ first $boot.storageTiers }}
+        {{- end }}
         template:
           metadata:
             annotations: {} # for the subnet
@@ -48,12 +68,14 @@ template:
             evictionStrategy: External
             domain:
               cpu:
-                cores: {{ .Values.sizes.small.cores }}
+                cores: {{ .values.sizes.small.cores }}
               memory:
-                guest: {{ .Values.sizes.small.memory | quote }}
+                guest: {{ .values.sizes.small.memory | quote }}
+              {{- if .containerDisk }}
               firmware:
                 bootloader:
-                  bios: {} # the documented tier forces BIOS
+                  bios: {} # the documented kubeadm tier forces BIOS
+              {{- end }}
               devices:
                 disks: # the provider adds the one with cloud-init
                 - name: root
@@ -66,17 +88,26 @@ template:
                   bridge: {}
             networks:
             - name: default
-              {{- if .Values.network.attachment }}
+              {{- if .values.network.attachment }}
               multus:
-                networkName: {{ .Values.network.attachment | quote }}
+                networkName: {{ .values.network.attachment | quote }}
               {{- else }}
               pod: {}
               {{- end }}
             volumes:
             - name: root
+              {{- if .containerDisk }}
               containerDisk:
-                {{- /* Without a constant tag the patch worker-image completes this. */}}
-                image: {{ include "kmetal.kubeadm.image" . | quote }}
+                image: {{ .containerDisk | quote }}
+              {{- else }}
+              dataVolume:
+                name: boot
+              {{- end }}
+{{- end }}
+
+{{- define "kmetal.spec.kubeadm.worker" -}}
+{{- /* Without a constant tag the patch worker-image completes the image. */}}
+{{- include "kmetal.machine" (dict "values" .Values "containerDisk" (include "kmetal.kubeadm.image" .)) }}
 {{- end }}
 
 {{- define "kmetal.kubeadm.image" -}}

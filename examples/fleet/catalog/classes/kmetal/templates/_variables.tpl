@@ -181,6 +181,32 @@ Takes the names of the sizes on offer.
 {{- end }}
 
 {{/*
+Takes the values under dataVolume. The sizes are those that have golden images.
+*/}}
+{{- define "kmetal.variable.machineStorage" -}}
+- name: machineStorage
+  required: false
+  schema:
+    openAPIV3Schema:
+      type: object
+      description: The boot volume of a worker machine
+      properties:
+        size:
+          type: string
+          description: Storage tier of the volume
+          enum: {{ toJson .storageTiers }}
+        storageClass:
+          type: string
+          description: Another StorageClass for the volume. It is then copied in full from the golden image, not cloned
+          maxLength: 253
+          pattern: ^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$
+        storageAccessMode:
+          type: string
+          description: How the volume may be attached
+          enum: {{ toJson .accessMode }}
+{{- end }}
+
+{{/*
 With "users" it offers the Linux users of the machines as well.
 */}}
 {{- define "kmetal.variable.bootstrapConfig" -}}

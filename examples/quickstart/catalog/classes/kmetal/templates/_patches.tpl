@@ -1,10 +1,11 @@
 {{/*
-Patches on the KamajiControlPlaneTemplate. They change the control plane in place and never touch workers.
+Patches on the KamajiControlPlaneTemplate. They change the control plane in place and never touch workers. Takes the template as
+"on"; with "full", the registry and the resources of the control plane's pods as well, as the variable has them.
 */}}
 {{- define "kmetal.patches.controlPlane" -}}
-{{- $selector := include "kmetal.selector" (dict "on" . "match" (dict "controlPlane" true)) }}
+{{- $selector := include "kmetal.selector" (dict "on" .on "match" (dict "controlPlane" true)) }}
 {{- include "kmetal.copies" (dict
-    "on" . "match" (dict "controlPlane" true) "at" "/spec/template/spec"
+    "on" .on "match" (dict "controlPlane" true) "at" "/spec/template/spec"
     "copies" (include "kmetal.copies.controlPlane" . | fromYamlArray)) }}
 - name: load-balancer-address
   # Kamaji puts serviceAddress into kubeconfigs and certificates but does not ask the load balancer for it; MetalLB is asked by
@@ -23,14 +24,18 @@ Patches on the KamajiControlPlaneTemplate. They change the control plane in plac
 
 {{- define "kmetal.copies.controlPlane" -}}
 - {name: data-store, from: controlPlane.dataStoreName, to: dataStoreName, description: Keeps the state of the cluster in the chosen DataStore}
+{{- if .full }}
 - {name: registry, from: controlPlane.registry, to: registry, description: Pulls the images of the control plane from another registry}
+{{- end }}
 - {name: service-type, from: controlPlane.network.serviceType, to: network/serviceType, description: Type of the control plane's Service}
 - {name: service-address, from: controlPlane.network.serviceAddress, to: network/serviceAddress, description: Declares the address of the control plane}
 - {name: cert-sans, from: controlPlane.network.certSANs, to: network/certSANs, description: Further names for the API server's certificate}
 - {name: advertise-address, from: bootstrapConfig.serverAddress, to: network/advertiseAddress, description: Address of the control plane inside the tenant's subnet}
+{{- if .full }}
 - {name: api-server-resources, from: controlPlane.apiServer.resources, to: apiServer/resources, description: Resources of the API server}
 - {name: controller-manager-resources, from: controlPlane.controllerManager.resources, to: controllerManager/resources, description: Resources of the controller manager}
 - {name: scheduler-resources, from: controlPlane.scheduler.resources, to: scheduler/resources, description: Resources of the scheduler}
+{{- end }}
 {{- end }}
 
 {{/*
