@@ -432,27 +432,27 @@ var planCases = []planCase{
 	{name: "hand-made duplicate, with the other's lock", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool")), want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: held("172.21.208.100", "dynamo-prod/lunar"), lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar is held by dynamo-prod/lunar [ledger/held]
-  hint: one of the two came second and must get another address: see git log ` + lock100 + `
+  hint: one of the two came second and must get another address: see git log ` + lock100 + `, remove that one's record and run copyhold allocate
 `},
 	{name: "hand-made duplicate, without a lock", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool")), want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		found: lunarAt + `:8:12: address 172.21.208.100 of dynamo-prod/lunar is held by photon-prod/solar [ledger/held]
-  hint: one of the two came second and must get another address: see git log ` + lock100 + `
+  hint: one of the two came second and must get another address: see git log ` + lock100 + `, remove that one's record and run copyhold allocate
 `},
 	{name: "hand-made duplicate, with a lock that nobody holds any more", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool")), want("dynamo-prod/lunar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: released("172.21.208.100", "dynamo-prod/lunar", "2026-11-01"), lunarRec: record("dynamo-prod/lunar", at100), solarRec: record("photon-prod/solar", at100)},
 		found: lunarAt + `:8:12: address 172.21.208.100 of dynamo-prod/lunar is held by photon-prod/solar [ledger/held]
-  hint: one of the two came second and must get another address: see git log ` + lock100 + `
+  hint: one of the two came second and must get another address: see git log ` + lock100 + `, remove that one's record and run copyhold allocate
 `},
 	{name: "lock and record disagree", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: held("172.21.208.100", "dynamo-prod/lunar"), solarRec: record("photon-prod/solar", at100)},
 		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar is held by dynamo-prod/lunar [ledger/held]
-  hint: one of the two came second and must get another address: see git log ` + lock100 + `
+  hint: one of the two came second and must get another address: see git log ` + lock100 + `, remove that one's record and run copyhold allocate
 `},
 	{name: "lock in another's quarantine and record disagree", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: released("172.21.208.100", "dynamo-prod/lunar", "2026-12-02"), solarRec: record("photon-prod/solar", at100)},
 		found: solarAt + `:8:12: address 172.21.208.100 of photon-prod/solar is held by dynamo-prod/lunar [ledger/held]
-  hint: one of the two came second and must get another address: see git log ` + lock100 + `
+  hint: one of the two came second and must get another address: see git log ` + lock100 + `, remove that one's record and run copyhold allocate
 `},
 	{name: "lock released under a record", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-11-01"), solarRec: record("photon-prod/solar", at100)},

@@ -295,7 +295,7 @@ func (p *planner) keep(w Wanted, c Claim, a netip.Addr, pool string) bool {
 		return true
 	case p.used[sphere(pool)][a] != "" && p.used[sphere(pool)][a] != w.holder():
 		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, a, w.holder(), p.used[sphere(pool)][a]).
-			Hintf("one of the two came second and must get another address: see git log %s", p.ledger.LockFile(pool, a)))
+			Hintf("one of the two came second and must get another address: see git log %s, remove that one's record and run copyhold allocate", p.ledger.LockFile(pool, a)))
 		return false
 	case k == nil:
 		p.lock(&Lock{Pool: pool, Address: a, Holder: w.holder()})
@@ -307,7 +307,7 @@ func (p *planner) keep(w Wanted, c Claim, a netip.Addr, pool string) bool {
 		return true
 	}
 	p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, a, w.holder(), k.Holder).
-		Hintf("one of the two came second and must get another address: see git log %s", p.ledger.LockFile(pool, a)))
+		Hintf("one of the two came second and must get another address: see git log %s, remove that one's record and run copyhold allocate", p.ledger.LockFile(pool, a)))
 	return false
 }
 
