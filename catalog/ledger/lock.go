@@ -102,7 +102,7 @@ func conflicted(file string, data []byte, what string, found diag.List) diag.Lis
 	for line := range bytes.Lines(data) {
 		if n++; bytes.HasPrefix(line, []byte("<<<<<<< ")) {
 			return diag.List{diag.Errorf(diag.Pos{File: file, Line: n}, "ledger/conflict", "the file holds a Git conflict: %s", what).
-				Hintf("keep the side that is merged already, then run copyhold allocate for the other")}
+				Hintf("take the ledger folder as it is merged already, then run copyhold allocate: docs/ledger.md has the commands")}
 		}
 	}
 	return found

@@ -54,6 +54,9 @@ var setup = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return s, nil
 })
 
+// engine is held while a class is reconciled.
+var engine sync.Mutex
+
 // Class is a ClusterClass that Cluster API has accepted and reconciled, with the templates it names. It is not changed once
 // made and may be used from several goroutines.
 type Class struct {
@@ -192,6 +195,9 @@ func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme) error {
 	}
 	// Not paused is what the reconciler finds out first, in a round of its own.
 	conditions.Set(c.class, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
+	// The fake client enters the kinds that it meets into the scheme, which all classes share.
+	engine.Lock()
+	defer engine.Unlock()
 	// Nothing is applied server-side here; the client's own type converters would parse every schema of Kubernetes first.
 	cl := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(append(objects, c.class)...).
 		WithStatusSubresource(&clusterv1.ClusterClass{}).Build()
