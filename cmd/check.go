@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	var base string
+	var base, as string
 	c := &cobra.Command{
 		Use:   "check [PATH...]",
 		Short: "say everything that is wrong with a tenants repository or a part of it",
@@ -23,13 +23,17 @@ whose requests it does not touch, and deleted files. In CI, check the merge resu
 		Example: `  copyhold check
   copyhold check tenants/photon-prod
   copyhold check --base origin/main`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base, as) },
 	}
 	c.Flags().StringVar(&base, "base", "", "revision to compare the ledger with, as origin/main")
+	c.Flags().StringVar(&as, "as", "tenant", "with --base, whose change it is: tenant, or platform, who may touch entries of others and accept any rollout")
 	return c
 }
 
-func (a *app) check(args []string, base string) error {
+func (a *app) check(args []string, base, as string) error {
+	if as != "tenant" && as != "platform" {
+		return usageError{fmt.Errorf("--as %q, want tenant or platform", as), "copyhold check --help"}
+	}
 	t, paths, err := a.repository(args)
 	if err != nil {
 		return err
@@ -40,7 +44,7 @@ func (a *app) check(args []string, base string) error {
 		return err
 	}
 	if base != "" && in != nil {
-		more, err := foreignChanges(t, in, base)
+		more, err := foreignChanges(t, in, base, as == "platform")
 		if err != nil {
 			return err
 		}
@@ -79,7 +83,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func foreignChanges(t *tree, in *render.Input, base string) (diag.List, error) {
+func foreignChanges(t *tree, in *render.Input, base string, platform bool) (diag.List, error) {
 	repo, err := gitsource.Open(t.dir)
 	if err != nil {
 		return nil, err
@@ -88,5 +92,5 @@ func foreignChanges(t *tree, in *render.Input, base string) (diag.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	return render.ForeignChanges(was, t, in)
+	return render.ForeignChanges(was, t, in, platform)
 }

@@ -28,6 +28,9 @@ func (r *Report) Text(w io.Writer, verbose bool, paint func(Action, string) stri
 		}
 	}
 	for _, o := range r.Objects {
+		if o.ofClass() {
+			continue // what it does is said of the clusters
+		}
 		line := fmt.Sprintf("%s  %s %s", paint(o.Action, fmt.Sprintf("%-13s", o.Action)), o.Kind, o.Name)
 		if o.Words != "" {
 			line += ": " + o.Words
@@ -46,6 +49,11 @@ func (r *Report) Text(w io.Writer, verbose bool, paint func(Action, string) stri
 	b.WriteString(r.Total() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ofClass reports whether the object is part of a ClusterClass and only comes or changes.
+func (o Object) ofClass() bool {
+	return (o.Kind == "ClusterClass" || strings.HasSuffix(o.Kind, "Template")) && !o.Action.AtLeast(ControlPlane)
 }
 
 // line is what happens to a cluster, in one line: its changes worst first, with the first cause of each.
