@@ -54,15 +54,15 @@ func save(t *testing.T, r *git.Repository, dir string, files map[string]string) 
 // A tree is read from several goroutines at a time.
 func TestTreeAtOnce(t *testing.T) {
 	files := map[string]string{}
-	for i := range 40 {
-		files[fmt.Sprintf("a/%d/b/%d.yaml", i%7, i)] = fmt.Sprint(i)
+	for i := range 300 {
+		files[fmt.Sprintf("a/%d/b/%d.yaml", i%100, i)] = fmt.Sprint(i)
 	}
 	dir, commit := repository(t, files)
 	repo, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
+	for range 5 {
 		tree, err := repo.At(commit)
 		if err != nil {
 			t.Fatal(err)
