@@ -19,6 +19,10 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 	if err != nil || a == b {
 		return err
 	}
+	if was.Class.External() || is.Class.External() {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "a runtime extension has a say in the control plane: what becomes of it cannot be foretold", Causes: c.controlPlaneCauses(was, is)})
+		return nil
+	}
 	before, problems, err := was.Class.Desired(was.Manifest)
 	if err != nil || len(problems) > 0 {
 		return err

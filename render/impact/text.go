@@ -247,7 +247,11 @@ func (r *Report) Total() string {
 	add("%s with other addresses", Address, of(Address))
 	add("%s to roll (%s)", Rollout, pools(Rollout), totals[Rollout].Machines)
 	add("%s to roll with the next reconcile (%s)", Latent, pools(Latent), totals[Latent].Machines)
-	add("%s unknown (%s)", Unknown, pools(Unknown), totals[Unknown].Machines)
+	if t := totals[Unknown]; t.Pools > 0 {
+		parts = append(parts, fmt.Sprintf("%s unknown (%s)", pools(Unknown), t.Machines))
+	} else {
+		add("%s unknown", Unknown, of(Unknown))
+	}
 	add("%s on delete (%s)", OnDelete, pools(OnDelete), totals[OnDelete].Machines)
 	add("%s with too new an image", ImageSkew, pools(ImageSkew))
 	add("%s to change in place", ControlPlane, count(totals[ControlPlane].Clusters, "control plane"))
