@@ -51,7 +51,14 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 			r.Clusters = append(r.Clusters, diffs[i])
 		}
 	}
-	r.Objects = append(r.Objects, objects(was, is)...)
+	kept := ""
+	if is.Found.Failed() {
+		kept = "it cannot be rendered any more; what runs stays as it is"
+	}
+	var err error
+	if r.Objects, err = Objects(was.Objects, is.Objects, kept); err != nil {
+		return nil, err
+	}
 	r.Classes = append(r.Classes, c.reach(r)...)
 	r.Notes = c.notes(r)
 	return r, nil
