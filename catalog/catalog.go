@@ -32,6 +32,8 @@ type Catalog struct {
 	dir  string // folder of catalog.yaml in the tree
 	tree fs.FS
 	doc  strict.Document
+
+	bears map[diag.Finding][]string // the parts that a finding of Load is about; see Bearing
 }
 
 // Spec is the body of catalog.yaml. Everything in it is keyed by name.
@@ -174,7 +176,7 @@ func Load(tree fs.FS, dir string) (*Catalog, diag.List, error) {
 	if f.APIVersion != APIVersion || f.Kind != Kind {
 		found.Add(diag.Errorf(d.At("kind"), "catalog/malformed", "%s %s, want %s %s", f.APIVersion, f.Kind, APIVersion, Kind))
 	}
-	c := &Catalog{Spec: f.Spec, Pools: map[string]ledger.Pool{}, dir: dir, tree: tree, doc: d}
+	c := &Catalog{Spec: f.Spec, Pools: map[string]ledger.Pool{}, dir: dir, tree: tree, doc: d, bears: map[diag.Finding][]string{}}
 	found.Add(c.check()...)
 	return c, found, nil
 }

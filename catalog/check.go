@@ -39,18 +39,19 @@ func (c *Catalog) check() diag.List {
 		}
 	}
 	for _, name := range Sorted(c.Tiers) {
-		found.Add(c.checkTier(name)...)
+		found.Add(c.about(c.checkTier(name), partOf("tiers", name))...)
 	}
 	for _, name := range Sorted(c.Classes) {
-		found.Add(c.checkClass(name)...)
+		found.Add(c.about(c.checkClass(name), partOf("classes", name))...)
 	}
 	from := map[string]string{} // a management cluster has one class of a name
 	for _, name := range Sorted(c.Tiers) {
 		t := c.Tiers[name]
 		key := c.Classes[t.From].Namespace + "/" + t.Class
 		if other, ok := from[key]; ok && other != t.From {
-			found.Add(diag.Errorf(c.At("tiers", name, "from"), "catalog/ambiguous-class", "ClusterClass %s comes from %q here and from %q for another tier", key, t.From, other).
-				Hintf("the management cluster has one class of that name: take it from one source"))
+			f := diag.Errorf(c.At("tiers", name, "from"), "catalog/ambiguous-class", "ClusterClass %s comes from %q here and from %q for another tier", key, t.From, other).
+				Hintf("the management cluster has one class of that name: take it from one source")
+			found.Add(c.about(diag.List{f}, partOf("classes", t.From), partOf("classes", other))...)
 		}
 		from[key] = t.From
 	}
@@ -58,7 +59,7 @@ func (c *Catalog) check() diag.List {
 	found.Add(c.checkSubnetClaim()...)
 	found.Add(c.checkPolicy()...)
 	for _, name := range Sorted(c.Overlays) {
-		found.Add(c.checkOverlay(name)...)
+		found.Add(c.about(c.checkOverlay(name), partOf("overlays", name))...)
 	}
 	return found
 }
@@ -129,34 +130,36 @@ func (c *Catalog) checkPools() diag.List {
 	}
 	var all []owned
 	for _, name := range Sorted(c.AddressPools) {
+		var own diag.List
 		p := c.AddressPools[name]
 		at := func(p ...string) diag.Pos { return c.At(append([]string{"addressPools", name}, p...)...) }
 		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
-			found.Add(diag.Errorf(at(), "catalog/bad-name", "address pool %q, want lower-case letters, digits and -", name))
+			own.Add(diag.Errorf(at(), "catalog/bad-name", "address pool %q, want lower-case letters, digits and -", name))
 		}
 		if p.Namespace != "" && len(validation.IsDNS1123Label(p.Namespace)) > 0 {
-			found.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", p.Namespace))
+			own.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", p.Namespace))
 		}
 		if p.Namespace == "" {
-			found.Add(diag.Errorf(at(), "catalog/missing-field", "address pool %q has no namespace", name))
+			own.Add(diag.Errorf(at(), "catalog/missing-field", "address pool %q has no namespace", name))
 		}
 		if len(p.Addresses) == 0 {
-			found.Add(diag.Errorf(at(), "pool/empty", "address pool %q has no addresses", name))
+			own.Add(diag.Errorf(at(), "pool/empty", "address pool %q has no addresses", name))
 		}
 		if m := p.Mode; m != "" && m != ModeNone && m != ModePool && m != ModePerTenant {
-			found.Add(diag.Errorf(at("mode"), "catalog/unknown-mode", "mode %q%s", m, diag.OneOf([]string{string(ModeNone), string(ModePool), string(ModePerTenant)})))
+			own.Add(diag.Errorf(at("mode"), "catalog/unknown-mode", "mode %q%s", m, diag.OneOf([]string{string(ModeNone), string(ModePool), string(ModePerTenant)})))
 		}
 		if a := p.Advertisement; a != nil && a.Kind != "L2Advertisement" && a.Kind != "BGPAdvertisement" {
-			found.Add(diag.Errorf(at("advertisement"), "catalog/unknown-kind", "advertisement %q%s", a.Kind, diag.OneOf([]string{"L2Advertisement", "BGPAdvertisement"})))
+			own.Add(diag.Errorf(at("advertisement"), "catalog/unknown-kind", "advertisement %q%s", a.Kind, diag.OneOf([]string{"L2Advertisement", "BGPAdvertisement"})))
 		}
 		ranges, bad := parseRanges(p.Addresses, func(i int) diag.Pos { return at("addresses", fmt.Sprint(i)) })
-		found.Add(bad...)
+		own.Add(bad...)
 		for i, r := range ranges {
 			all = append(all, owned{r, name, at("addresses", fmt.Sprint(i))})
 		}
-		reserved, bad := parseRanges(p.Reserved, func(i int) diag.Pos { return at("reserved", fmt.Sprint(i)) })
-		found.Add(bad...)
+		reserved, worse := parseRanges(p.Reserved, func(i int) diag.Pos { return at("reserved", fmt.Sprint(i)) })
+		own.Add(worse...)
 		c.Pools[name] = ledger.Pool{Name: name, Ranges: ranges, Reserved: reserved, AvoidBuggyIPs: p.AvoidBuggyIPs}
+		found.Add(c.about(own, partOf("addressPools", name))...)
 	}
 	// MetalLB refuses its whole configuration when two pools overlap (its internal/config), so this is never a matter of one pool.
 	slices.SortStableFunc(all, func(a, b owned) int { return a.First.Compare(b.First) })
@@ -164,8 +167,9 @@ func (c *Catalog) checkPools() diag.List {
 		// The widest range before this one is what it can run into.
 		widest := slices.MaxFunc(all[:i], func(a, b owned) int { return a.Last.Compare(b.Last) })
 		if widest.Overlaps(all[i].Range) {
-			found.Add(diag.Errorf(all[i].at, "pool/overlap", "%s of address pool %q overlaps %s of %q", all[i].Range, all[i].pool, widest.Range, widest.pool).
-				Hintf("MetalLB refuses all pools when two overlap"))
+			f := diag.Errorf(all[i].at, "pool/overlap", "%s of address pool %q overlaps %s of %q", all[i].Range, all[i].pool, widest.Range, widest.pool).
+				Hintf("MetalLB refuses all pools when two overlap")
+			found.Add(c.about(diag.List{f}, partOf("addressPools", all[i].pool), partOf("addressPools", widest.pool))...)
 		}
 	}
 	return found

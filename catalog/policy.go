@@ -69,23 +69,24 @@ func (c *Catalog) RolloutPolicy(tier, tenant string) (RolloutPolicy, Approvers) 
 // checkPolicy finds words that the policy does not have, and tiers that are not there.
 func (c *Catalog) checkPolicy() diag.List {
 	var found diag.List
-	part := func(p PolicyPart, path ...string) {
+	part := func(p PolicyPart, path ...string) (found diag.List) {
 		if p.Rollouts != "" && !slices.Contains(rolloutPolicies, p.Rollouts) {
 			found.Add(diag.Errorf(c.At(append(path, "rollouts")...), "catalog/bad-value", "rollouts %q%s", p.Rollouts, diag.OneOf([]string{"acknowledge", "allow", "warn"})))
 		}
 		if p.Approvers != "" && p.Approvers != ByPlatform && p.Approvers != ByTenant {
 			found.Add(diag.Errorf(c.At(append(path, "approvers")...), "catalog/bad-value", "approvers %q%s", p.Approvers, diag.OneOf([]string{"platform", "tenant"})))
 		}
+		return found
 	}
-	part(PolicyPart{c.Policy.Rollouts, c.Policy.Approvers}, "policy")
+	found.Add(part(PolicyPart{c.Policy.Rollouts, c.Policy.Approvers}, "policy")...)
 	for _, name := range Sorted(c.Policy.Tiers) {
-		part(c.Policy.Tiers[name], "policy", "tiers", name)
+		found.Add(c.about(part(c.Policy.Tiers[name], "policy", "tiers", name), partOf("tiers", name))...)
 		if _, ok := c.Tiers[name]; !ok {
 			found.Add(diag.Errorf(c.At("policy", "tiers", name), "tier/unknown", "the policy speaks of tier %q%s", name, diag.OneOf(Sorted(c.Tiers))))
 		}
 	}
 	for _, name := range Sorted(c.Policy.Tenants) {
-		part(c.Policy.Tenants[name], "policy", "tenants", name)
+		found.Add(c.about(part(c.Policy.Tenants[name], "policy", "tenants", name), partOf("tenants", name))...)
 	}
 	return found
 }

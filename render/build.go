@@ -114,7 +114,7 @@ func complete(in *Input, objects []*manifest.Object) error {
 	}
 	for _, t := range in.Tenants {
 		for _, c := range t.Clusters {
-			if in.Selected(c.File()) && !rendered[c.String()] && !t.broken[c.Name] {
+			if in.wants(c) && !rendered[c.String()] && !t.broken[c.Name] {
 				return fmt.Errorf("cluster %s was asked for and not rendered, and nothing says why: this is a fault of copyhold", c)
 			}
 		}

@@ -82,7 +82,7 @@ func (b *builder) fleet() (*Fleet, error) {
 	}
 	for _, t := range in.Tenants {
 		for _, c := range t.Clusters {
-			if in.Selected(c.File()) && f.Clusters[c.String()] == nil {
+			if in.wants(c) && f.Clusters[c.String()] == nil {
 				f.Clusters[c.String()] = &Cluster{Request: c, Record: t.Records[c.Name], Found: slices.DeleteFunc(slices.Clone(found), func(x diag.Finding) bool {
 					return x.Severity != diag.Error
 				})}

@@ -49,6 +49,7 @@ type Input struct {
 	selected  []string         // paths asked for
 	misplaced []string         // files beside the tenants' folders
 	addresses bool             // the address manifests of these tenants, without the rest of the platform's
+	narrowed  func(*request.Cluster) bool
 }
 
 // Tenant is one folder under tenants/.
@@ -57,6 +58,7 @@ type Tenant struct {
 	request.Requests
 	Records map[string]*ledger.Record // by cluster name
 	broken  map[string]bool           // clusters whose record is there and cannot be read
+	held    []holding                 // addresses of records that no request here is known to be for
 }
 
 // Render loads what the paths ask for and builds its manifests. When the list has an error the set is empty. The input is nil when
@@ -96,23 +98,44 @@ func Load(tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		return nil, found, err
 	}
 	in := &Input{Folders: folders}
-	in.Catalog, found, err = catalog.Load(tree, folders.Catalog)
+	offer, wrong, err := catalog.Load(tree, folders.Catalog)
 	if err != nil {
-		return nil, found, err
+		return nil, wrong, err
 	}
-	if found.Failed() { // what is built on a wrong catalog is wrong too; the requests are still read
-		in.Catalog = nil
+	if !wrong.Failed() { // what is built on a wrong catalog is wrong too; the requests are still read
+		in.Catalog = offer
 	}
 	namespaces, bad, err := in.choose(tree, paths)
 	if found.Add(bad...); err != nil || bad.Failed() {
-		return nil, found, err
+		return nil, append(wrong, found...), err
 	}
 	for _, name := range in.misplaced {
 		found.Add(misplaced(name))
 	}
 	bad, err = in.loadTenants(tree, namespaces)
 	found.Add(bad...)
-	return in, found, err
+	if offer != nil && !in.Platform && !in.Complete {
+		if wrong = offer.Bearing(wrong, in.users()...); !wrong.Failed() {
+			in.Catalog = offer
+		}
+	}
+	return in, append(wrong, found...), err
+}
+
+// users are the parts of the catalog that the tenants make use of.
+func (in *Input) users() []catalog.User {
+	var out []catalog.User
+	for _, t := range in.Tenants {
+		out = append(out, catalog.User{Tenant: t.Namespace})
+		for _, c := range t.Clusters {
+			u := catalog.User{Tenant: t.Namespace, Tier: c.Spec.Tier}
+			if r := t.Records[c.Name]; r != nil {
+				u.AddressPool = r.AddressPool
+			}
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // loadTenants reads tenants' folders, several at a time, and keeps them in order.
@@ -129,7 +152,10 @@ func (in *Input) loadTenants(tree fs.FS, namespaces []string) (diag.List, error)
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			all[i].tenant, all[i].found, all[i].err = in.loadTenant(tree, ns)
+			l := &all[i]
+			if l.tenant, l.found, l.err = in.loadTenant(tree, ns); l.err == nil && in.addressesOnly(ns) {
+				l.found, l.err = in.spare(tree, l.tenant, l.found)
+			}
 		})
 	}
 	wg.Wait()
@@ -252,6 +278,15 @@ func cause(err error) error {
 // Selected reports whether the request in a file is asked for.
 func (in *Input) Selected(file string) bool {
 	return slices.ContainsFunc(in.selected, func(p string) bool { return p == "." || p == file || strings.HasPrefix(file, p+"/") })
+}
+
+// Narrow leaves of the clusters that are asked for those that keep is true of. The others still have to be right, as those beside a
+// file that is asked for do; but whether their machines would be replaced is not asked.
+func (in *Input) Narrow(keep func(*request.Cluster) bool) { in.narrowed = keep }
+
+// wants reports whether a cluster is asked for.
+func (in *Input) wants(c *request.Cluster) bool {
+	return in.Selected(c.File()) && (in.narrowed == nil || in.narrowed(c))
 }
 
 // readDir lists a folder by name: not every file system does by itself.

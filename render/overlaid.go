@@ -21,11 +21,6 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		if len(o.Tenants) > 0 && !slices.Contains(o.Tenants, t.Namespace) {
 			continue
 		}
-		loaded, ok := p.overlay(name)
-		if !ok {
-			failed = true
-			continue
-		}
 		var in []*manifest.Object
 		var slots []**manifest.Object // where what comes out goes
 		for _, d := range drafts {
@@ -37,6 +32,14 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 			if len(o.Tiers) == 0 {
 				in, slots = append(in, subnets[i]), append(slots, &subnets[i])
 			}
+		}
+		if len(in) == 0 && !p.in.Complete { // whatever is wrong with it
+			continue
+		}
+		loaded, ok := p.overlay(name)
+		if !ok {
+			failed = true
+			continue
 		}
 		if len(in) == 0 {
 			continue

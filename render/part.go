@@ -66,6 +66,10 @@ func (b *builder) inParts(work, done func(*part)) (diag.List, error) {
 func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 	var drafts []*draft
 	for _, t := range p.tenants {
+		if p.in.addressesOnly(t.Namespace) {
+			p.addressesOf(t)
+			continue
+		}
 		objects, of := p.tenant(t)
 		for _, o := range objects {
 			p.objects = append(p.objects, keep(o))
@@ -106,7 +110,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		if d.address != "" {
 			p.held = append(p.held, holding{pool: d.pool(), namespace: c.Namespace, address: d.address})
 		}
-		if p.in.Selected(c.File()) {
+		if p.in.wants(c) {
 			drafts = append(drafts, d)
 			found.Add(p.unconfirmed(c.Spec.Tier)...)
 		} else if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
