@@ -1,0 +1,62 @@
+-- Health of a KamajiControlPlane (v1alpha2): Argo CD has no check for it. Ready stays true while its pods are replaced.
+local hs = {status = "Progressing", message = "no status yet"}
+local status = obj.status
+if obj.metadata.deletionTimestamp ~= nil then
+  hs.message = "being deleted"
+  return hs
+end
+if status == nil then
+  return hs
+end
+
+local failed = ""
+for _, c in ipairs(status.conditions or {}) do
+  if c.type == "Paused" and c.status == "True" then
+    hs.status = "Suspended"
+    hs.message = "paused"
+    return hs
+  end
+  if c.status == "False" and c.message ~= nil and c.message ~= "" and failed == "" then
+    failed = c.type .. ": " .. c.message
+  end
+end
+
+if (status.failureReason or "") ~= "" or (status.failureMessage or "") ~= "" then
+  hs.status = "Degraded"
+  hs.message = status.failureMessage or status.failureReason
+  return hs
+end
+
+local initialized = status.initialization ~= nil and status.initialization.controlPlaneInitialized
+if not status.ready then
+  if initialized then
+    hs.status = "Degraded"
+  end
+  hs.message = failed ~= "" and failed or "not ready"
+  return hs
+end
+
+local function bare(version) -- with and without the v is one version
+  local v = string.gsub(version or "", "^v", "")
+  return v
+end
+
+if bare(status.version) ~= "" and bare(obj.spec.version) ~= "" and bare(status.version) ~= bare(obj.spec.version) then
+  hs.message = "from " .. status.version .. " to " .. obj.spec.version
+  return hs
+end
+
+local replicas = status.replicas or 0
+if status.upToDateReplicas ~= nil and status.upToDateReplicas < replicas then
+  hs.message = status.upToDateReplicas .. " of " .. replicas .. " pods are up to date"
+  return hs
+end
+if status.readyReplicas ~= nil and status.readyReplicas == 0 and (obj.spec.replicas == nil or obj.spec.replicas > 0) then
+  hs.status = "Degraded"
+  hs.message = "no pod is ready"
+  return hs
+end
+
+hs.status = "Healthy"
+hs.message = "ready"
+return hs
