@@ -1,4 +1,5 @@
 -- Health of a Cluster (v1beta2) by its conditions. Argo CD's own check reads the phase, which stays Provisioned while workers roll.
+-- Argo CD runs this without Lua's string library.
 local hs = {status = "Progressing", message = "no status yet"}
 local status = obj.status or {}
 
@@ -67,7 +68,8 @@ if is("RollingOut", "True") then
 end
 
 -- Held back on purpose is not a state to wait in; waiting for its turn is.
-if topology ~= nil and topology.status == "False" and not string.find(topology.reason or "", "Deferred") then
+local deferred = {MachineDeploymentsUpgradeDeferred = true, MachinePoolsUpgradeDeferred = true}
+if topology ~= nil and topology.status == "False" and not deferred[topology.reason or ""] then
   hs.message = message("TopologyReconciled", "a change is being worked on")
   return hs
 end

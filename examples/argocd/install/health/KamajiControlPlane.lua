@@ -1,4 +1,5 @@
 -- Health of a KamajiControlPlane (v1alpha2): Argo CD has no check for it. Ready stays true while its pods are replaced.
+-- Argo CD runs this without Lua's string library.
 local hs = {status = "Progressing", message = "no status yet"}
 local status = obj.status
 if obj.metadata.deletionTimestamp ~= nil then
@@ -36,13 +37,9 @@ if not status.ready then
   return hs
 end
 
-local function bare(version) -- with and without the v is one version
-  local v = string.gsub(version or "", "^v", "")
-  return v
-end
-
-if bare(status.version) ~= "" and bare(obj.spec.version) ~= "" and bare(status.version) ~= bare(obj.spec.version) then
-  hs.message = "from " .. status.version .. " to " .. obj.spec.version
+local is, want = status.version or "", obj.spec.version or ""
+if is ~= "" and want ~= "" and is ~= want and "v" .. is ~= want and is ~= "v" .. want then
+  hs.message = "from " .. is .. " to " .. want
   return hs
 end
 

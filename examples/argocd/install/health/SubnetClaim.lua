@@ -11,6 +11,7 @@ if status == nil then
   return hs
 end
 
+local failures = {Failed = true, Error = true, Conflict = true}
 for _, kind in ipairs({"Ready", "Available", "Bound"}) do
   for _, c in ipairs(status.conditions or {}) do
     if c.type == kind then
@@ -19,8 +20,7 @@ for _, kind in ipairs({"Ready", "Available", "Bound"}) do
         return hs
       end
       hs.status = "Progressing"
-      local reason = c.reason or ""
-      if c.status == "False" and (string.find(reason, "Failed") or string.find(reason, "Error") or string.find(reason, "Conflict")) then
+      if c.status == "False" and failures[c.reason or ""] then
         hs.status = "Degraded"
       end
       return hs
@@ -31,7 +31,7 @@ end
 local phase = status.phase
 if phase ~= nil and phase ~= "" then
   hs.message = phase
-  if phase == "Failed" or phase == "Error" then
+  if failures[phase] then
     hs.status = "Degraded"
   elseif phase == "Pending" or phase == "Creating" or phase == "Provisioning" then
     hs.status = "Progressing"
