@@ -1,5 +1,6 @@
 # make demo       build, make a tenants repository in a temporary folder, render it
 # make test       everything: format, vet, linter, all tests
+# make cmp        copyhold under Argo CD's real plugin server: part of make test
 # make test-fast  the inner loop: packages that need no heavy library
 # make bench      speed: wall, CPU and peak memory of the real command
 # make update     rewrite golden files and script expectations
@@ -14,7 +15,7 @@ export GOFLAGS ?= -buildvcs=false
 pure = ./render/diag ./render/strict ./render/request ./render/manifest ./catalog/ledger
 tool = go tool -modfile=tests/tools/go.mod
 
-.PHONY: build demo test test-fast race lint bench update crds
+.PHONY: build demo test cmp test-fast race lint bench update crds
 
 build:
 	@mkdir -p .bin
@@ -26,6 +27,12 @@ demo: build
 
 test: lint race
 	go test ./...
+	@$(MAKE) --no-print-directory cmp
+
+# A module of its own: Argo CD's libraries and ours cannot be compiled together.
+cmp:
+	@echo "tests/cmp: the first build of Argo CD's plugin server takes minutes; it is kept in Go's build cache and the user's cache folder"
+	cd tests/cmp && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
 
 test-fast:
 	go test $(pure)
@@ -42,6 +49,7 @@ lint:
 
 bench: build
 	go run ./tests/bench -copyhold .bin/copyhold
+	cd tests/cmp && GOWORK=off go test . -run NONE -bench . -benchtime 11x
 
 update:
 	go test ./render/... ./catalog/... ./tests -update
