@@ -106,10 +106,10 @@ func through[T any](t *tree, op, name string, do func(*os.Root, string) (T, erro
 	}
 	real, resolveErr := filepath.EvalSymlinks(filepath.Join(t.dir, filepath.FromSlash(name)))
 	if resolveErr != nil {
-		if errors.Is(resolveErr, fs.ErrNotExist) {
-			return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+		if errors.Is(resolveErr, fs.ErrPermission) {
+			return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrPermission}
 		}
-		return none, err
+		return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} // as a link in a circle, made absolute
 	}
 	rel, relErr := filepath.Rel(t.dir, real)
 	if relErr != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {

@@ -1,8 +1,11 @@
 package tests
 
 import (
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,8 +38,8 @@ func kustomized(t *testing.T, dir string) map[string]*unstructured.Unstructured 
 }
 
 // at is the value under a path of maps, nil when there is none.
-func at(o *unstructured.Unstructured, path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+func at(o *unstructured.Unstructured, fields ...string) any {
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, fields...)
 	return v
 }
 
@@ -61,14 +64,14 @@ func pairs(t *testing.T, list any, a, b string) []string {
 func TestArgoCDProjects(t *testing.T) {
 	objects := kustomized(t, "../examples/argocd")
 	const here = "https://kubernetes.default.svc "
-	for path, file := range applications(t, "../examples/fleet") {
+	for folder, file := range applications(t, "../examples/fleet") {
 		name := "copyhold-platform"
-		if ns, ok := strings.CutPrefix(path, "tenants/"); ok {
+		if ns, ok := strings.CutPrefix(folder, "tenants/"); ok {
 			name = "tenant-" + ns
 		}
 		project := objects["AppProject/"+name]
 		if project == nil {
-			t.Errorf("no project for %s", path)
+			t.Errorf("no project for %s", folder)
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join("../examples/fleet", file))
@@ -147,6 +150,51 @@ func TestArgoCDApplications(t *testing.T) {
 		}
 		if options, ok := at(app, "spec", "syncPolicy", "syncOptions").([]any); !ok || !slices.Contains(options, any("ServerSideApply=true")) {
 			t.Errorf("%s has sync options %v", what, options)
+		}
+	}
+}
+
+// findingName is a finding as docs/argocd.md names it.
+var findingName = regexp.MustCompile(`[\[` + "`" + `]([a-z]+/[a-z]+(?:-[a-z]+)*)[\]` + "`" + `]`)
+
+// The findings that docs/argocd.md explains are findings that there are, and all that only the plugin has are explained.
+func TestArgoCDDocs(t *testing.T) {
+	doc, err := os.ReadFile("../docs/argocd.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[string]bool{}
+	for _, m := range findingName.FindAllStringSubmatch(string(doc), -1) {
+		if strings.HasPrefix(m[1], "projects/") || strings.HasPrefix(m[1], "examples/") { // folders
+			continue
+		}
+		explained[m[1]] = true
+	}
+	if len(explained) < 10 {
+		t.Fatalf("only %d findings are explained: %v", len(explained), explained)
+	}
+	code := ""
+	for _, dir := range []string{"../plugin", "../render", "../catalog"} {
+		err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(name)
+			code += string(data)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range explained {
+		if !strings.Contains(code, `"`+name+`"`) {
+			t.Errorf("docs/argocd.md explains %s, which nothing finds", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`"(plugin/[a-z-]+)"`).FindAllStringSubmatch(code, -1) {
+		if !explained[m[1]] {
+			t.Errorf("docs/argocd.md does not explain %s", m[1])
 		}
 	}
 }
