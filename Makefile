@@ -29,7 +29,7 @@ test: lint race
 	go test ./...
 	@$(MAKE) --no-print-directory cmp
 
-# A module of its own: Argo CD's libraries and ours cannot be compiled together.
+# A module of its own: Argo CD's libraries and ours cannot be compiled together. make cmp ARGOCD_MAJOR=3 takes Argo CD 3's server.
 cmp:
 	@echo "tests/cmp: the first build of Argo CD's plugin server takes minutes; it is kept in Go's build cache and the user's cache folder"
 	cd tests/cmp && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...

@@ -3,5 +3,5 @@
 //
 // It is a module of its own: Argo CD and copyhold cannot be compiled with one set of Kubernetes libraries. So it runs the command, and
 // imports nothing of it. The first build of the server takes minutes; the compiler's cache keeps what was compiled, and the programs
-// are kept in the user's cache folder. Nothing is written into the work tree.
+// are kept in the user's cache folder. Nothing is written into the work tree. With ARGOCD_MAJOR=3 it is the server of Argo CD 3.
 package cmp

@@ -1,6 +1,7 @@
 package cmp
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// release is the major version of Argo CD whose server is tested: 2, or what ARGOCD_MAJOR says, which is 3. The calls are those of
+// version 2 in either case: a repo-server and a plugin's sidecar are not always of one release.
+func release() string { return cmp.Or(os.Getenv("ARGOCD_MAJOR"), "2") }
+
 // build compiles the programs. go build leaves a program alone that is up to date.
 func build() error {
 	cache, err := os.UserCacheDir()
@@ -34,12 +39,16 @@ func build() error {
 		return err
 	}
 	dir := filepath.Join(cache, "copyhold-tests")
-	server = filepath.Join(dir, "argocd", "argocd-cmp-server")
+	module, pkg := ".", "./server"
+	if release() == "3" {
+		module, pkg = "v3", "."
+	}
+	server = filepath.Join(dir, "argocd-"+release(), "argocd-cmp-server")
 	copyhold = filepath.Join(dir, "copyhold", "copyhold")
 	if _, err := os.Stat(server); err != nil {
 		fmt.Fprintf(os.Stderr, "building Argo CD's plugin server, which takes minutes the first time; it is kept in %s\n", dir)
 	}
-	for _, p := range []struct{ module, pkg, out string }{{".", "./server", server}, {"../..", "./cmd/copyhold", copyhold}} {
+	for _, p := range []struct{ module, pkg, out string }{{module, pkg, server}, {"../..", "./cmd/copyhold", copyhold}} {
 		c := exec.Command("go", "build", "-buildvcs=false", "-o", p.out, p.pkg)
 		c.Dir = p.module
 		c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
