@@ -136,6 +136,9 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 
 // judge compares two states that are both right.
 func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
+	if topology.HasMachinePools(was.Manifest) || topology.HasMachinePools(is.Manifest) {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged"})
+	}
 	c.address(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
