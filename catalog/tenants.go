@@ -19,7 +19,7 @@ type Tenant struct {
 	AddressPools []string          `json:"addressPools,omitempty"` // those its control planes may take an address of; a set
 	DataStores   []string          `json:"dataStores,omitempty"`   // those it may name; a set
 	Quota        Quota             `json:"quota,omitempty"`        //
-	Subnets      map[string]Subnet `json:"subnets,omitempty"`      // made elsewhere: those that are no SubnetRequest
+	Subnets      map[string]Subnet `json:"subnets,omitempty"`      // made elsewhere: those that are no SubnetRequest; nil when nobody says
 	Groups       []string          `json:"groups,omitempty"`       // bound to tenancy.clusterRole in the tenant's namespace
 	Users        []string          `json:"users,omitempty"`        // likewise
 }
@@ -82,11 +82,11 @@ func (c *Catalog) Tenant(namespace string) Tenant {
 	if t.Quota.Memory == nil {
 		t.Quota.Memory = d.Quota.Memory
 	}
-	t.Subnets = maps.Clone(d.Subnets)
-	if t.Subnets == nil {
-		t.Subnets = map[string]Subnet{}
+	if d.Subnets != nil {
+		own := t.Subnets
+		t.Subnets = maps.Clone(d.Subnets)
+		maps.Copy(t.Subnets, own)
 	}
-	maps.Copy(t.Subnets, c.Tenants[namespace].Subnets)
 	return t
 }
 
