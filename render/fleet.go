@@ -60,8 +60,10 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 }
 
 // Fleet builds the clusters of an input. Its Found is what Build would have found.
-func (in *Input) Fleet(tree fs.FS) (*Fleet, error) {
-	b := newBuilder(tree, in)
+func (in *Input) Fleet(tree fs.FS) (*Fleet, error) { return newBuilder(tree, in).fleet() }
+
+func (b *builder) fleet() (*Fleet, error) {
+	in := b.in
 	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
 	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found}
 	for _, o := range objects {

@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"runtime"
 	"slices"
@@ -174,7 +175,15 @@ func (c *comparer) created(is *render.Cluster) *Diff {
 func (c *comparer) deleted(was *render.Cluster) *Diff {
 	d := c.diff(was)
 	d.at = diag.Pos{}
-	d.Changes = append(d.Changes, Change{Action: Delete, Machines: all(was), Words: "its request is gone: control plane and machines go once somebody confirms the prune"})
+	words := "its request is gone: control plane and machines go once somebody confirms the prune"
+	dir := path.Dir(was.Request.File()) + "/"
+	for _, f := range c.is.Found.Sorted() {
+		if f.Severity == diag.Error && strings.HasPrefix(f.Pos.File, dir) {
+			words = "no request for it can be read any more (" + f.String() + "): while that is so, nothing is rendered and what runs stays; if the request is gone, control plane and machines go with it"
+			break
+		}
+	}
+	d.Changes = append(d.Changes, Change{Action: Delete, Machines: all(was), Words: words})
 	return d
 }
 

@@ -146,11 +146,11 @@ func (c Cause) String() string {
 	switch {
 	case c.Before == nil && c.After == nil:
 	case c.Before == nil:
-		s += " " + value(c.After)
+		s += " " + Value(c.After)
 	case c.After == nil:
-		s += " " + value(c.Before) + " -> nothing"
+		s += " " + Value(c.Before) + " -> nothing"
 	default:
-		s += " " + value(c.Before) + " -> " + value(c.After)
+		s += " " + Value(c.Before) + " -> " + Value(c.After)
 	}
 	if c.At != "" {
 		s += " (" + c.At + ")"
@@ -164,13 +164,14 @@ func (d Difference) String() string {
 	if d.Object != "" {
 		s = d.Object + " " + d.Path
 	}
-	return s + ": " + value(d.Before) + " -> " + value(d.After)
+	return s + ": " + Value(d.Before) + " -> " + Value(d.After)
 }
 
 // maxValue is how many bytes of a value are shown; JSON output has all of it.
 const maxValue = 80
 
-func value(v any) string {
+// Value is a value as a report shows it: short, on one line.
+func Value(v any) string {
 	if v == nil {
 		return "nothing"
 	}
