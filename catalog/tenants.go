@@ -140,7 +140,12 @@ func (c *Catalog) checkTenants() diag.List {
 		_, bad := c.prefix(c.PlatformCIDRs[name], "platformCIDRs", name)
 		found.Add(bad...)
 	}
-	if r := c.Tenancy.ClusterRole; r == "" {
+	for _, key := range Sorted(c.Tenancy.Labels) {
+		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(c.Tenancy.Labels[key])) > 0 {
+			found.Add(diag.Errorf(c.At("tenancy", "labels", key), "catalog/bad-value", "label %s: %q is not one that Kubernetes takes", key, c.Tenancy.Labels[key]))
+		}
+	}
+	if c.Tenancy.ClusterRole == "" {
 		for _, name := range Sorted(c.Tenants) {
 			if t := c.Tenants[name]; len(t.Groups)+len(t.Users) > 0 {
 				found.Add(diag.Errorf(c.At("tenants", name), "catalog/missing-field", "tenant %q has groups or users, and there is no tenancy.clusterRole to bind them to", name))

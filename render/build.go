@@ -99,6 +99,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		}
 		b.lintClasses()
 		objects = append(objects, b.classObjects()...)
+		objects = append(objects, tenancyObjects(b.in.Catalog)...)
 	}
 	if in.Platform || in.addresses {
 		objects = append(objects, addressManifests(in.Catalog, held)...)

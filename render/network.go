@@ -53,7 +53,7 @@ func (d *draft) network(c *catalog.Catalog, t *Tenant) {
 	s, known := t.subnet(name)
 	// A tenant without a SubnetRequest may stand on a subnet made elsewhere, unless the catalog has a word on those.
 	if !known && name != "" && !t.partial && (len(t.Subnets) > 0 || t.terms.Subnets != nil) {
-		f := d.admission(origin, "subnet/unknown", "subnet %q is neither a SubnetRequest of %s nor one that the catalog says is made elsewhere: the workers would have no network%s", name, t.Namespace, diag.OneOf(t.subnetNames()))
+		f := d.admission(origin, "subnet/unknown", "subnet %q is neither a SubnetRequest of %s nor one that the catalog says is made elsewhere%s: the workers would have no network", name, t.Namespace, diag.OneOf(t.subnetNames()))
 		if near := diag.Nearest(name, t.subnetNames()); near != "" {
 			f = f.Hintf("did you mean %q?", near)
 		} else {
@@ -114,14 +114,14 @@ func (d *draft) ranges(c *catalog.Catalog, name string, s subnet) {
 	own := d.spans()
 	for i, a := range own {
 		for _, b := range own[:i] {
-			d.overlap(a, b, "addresses of the one are sent to the other inside the cluster")
+			d.overlap(a, b, "a pod and a service may get the same address")
 		}
 		if s.cidr.IsValid() {
-			d.overlap(a, span{s.cidr, fmt.Sprintf("subnet %q", name), nil}, "pods cannot reach the machines whose addresses are taken for the cluster's own")
+			d.overlap(a, span{s.cidr, fmt.Sprintf("subnet %q", name), nil}, "pods cannot reach machines of the subnet with those addresses")
 		}
 		for _, key := range catalog.Sorted(c.PlatformCIDRs) {
 			if a.field != nil {
-				d.overlap(a, span{prefix(c.PlatformCIDRs[key]), fmt.Sprintf("the platform's %s", key), nil}, "what has an address of both cannot be reached")
+				d.overlap(a, span{prefix(c.PlatformCIDRs[key]), fmt.Sprintf("the platform's %s", key), nil}, "pods cannot reach what the platform has there")
 			}
 		}
 	}
@@ -162,5 +162,6 @@ func (d *draft) overlap(a, b span, consequence string) {
 	case field == nil: // a subnet and a default
 		field = []string{"spec", "subnet"}
 	}
-	d.found.Add(d.admission(field, "network/overlap", "%s %s overlap %s %s: %s", a.what, a.Prefix, b.what, b.Prefix, consequence))
+	d.found.Add(d.admission(field, "network/overlap", "%s %s overlap %s %s: %s", a.what, a.Prefix, b.what, b.Prefix, consequence).
+		Hintf("give the cluster ranges of its own with spec.clusterNetwork; they cannot be changed later"))
 }

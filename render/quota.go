@@ -183,8 +183,9 @@ func (p *part) quota(namespace string, drafts []*draft) {
 		}
 		if straw != nil {
 			at, entry := p.in.Catalog.TenantAt(namespace, "quota", r.field)
-			p.found.Add(diag.Warnf(at, "quota/exceeded", "the running clusters of %s take %s %s, %s more than %s.quota.%s, %s: they go on, and nothing new comes in; %s is the first beyond it",
-				namespace, running.String(), r.unit, less(running, *limit), entry, r.field, limit, straw.request))
+			p.found.Add(diag.Warnf(at, "quota/exceeded", "%s has %s %s in use, %s more than its quota of %s: what runs goes on, and nothing new comes in; %s is the first beyond it",
+				namespace, running.String(), r.unit, less(running, *limit), limit, straw.request).
+				Hintf("raise %s.quota.%s, or have the tenant give something up", entry, r.field))
 		}
 		p.uncounted(drafts, r.field)
 	}
@@ -201,16 +202,16 @@ func (p *part) exceeds(d *draft, field, unit string, takes, sum, limit resource.
 	if field != "clusters" && d.request.Has("spec", "workers") {
 		at = d.request.KeyAt("spec", "workers")
 	}
-	what := fmt.Sprintf("%s takes %s %s", d.request, takes.String(), unit)
+	what, way := fmt.Sprintf("%s takes %s %s", d.request, takes.String(), unit), "make it smaller, give up another"
 	switch {
 	case field == "clusters":
-		what = fmt.Sprintf("%s is one more cluster", d.request)
+		what, way = fmt.Sprintf("%s is one more cluster", d.request), "give up another"
 	case grows:
 		what += ", more than it did"
 	}
 	place, entry := p.in.Catalog.TenantAt(d.request.Namespace, "quota", field)
 	return diag.Errorf(at, "quota/exceeded", "%s: with it %s takes %s %s, %s more than its quota of %s", what, d.request.Namespace, sum.String(), unit, less(sum, limit), limit.String()).
-		Hintf("make it smaller, give up another, or ask the platform team to raise %s.quota.%s in %s", entry, field, place.File)
+		Hintf("%s, or ask the platform team to raise %s.quota.%s in %s", way, entry, field, place.File)
 }
 
 // uncounted finds worker pools of which nobody knows what their machines take, where a quota is on that.

@@ -227,7 +227,7 @@ func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
 	store, known := c.DataStores[name]
 	switch {
 	case !known && len(c.DataStores) > 0:
-		d.found.Add(d.admission(field, "datastore/unknown", "DataStore %q is not in the catalog: the control plane would never come up%s", name, diag.OneOf(storesOf(c, tenant, ns))))
+		d.found.Add(d.admission(field, "datastore/unknown", "DataStore %q is not in the catalog%s: the control plane would never come up", name, diag.OneOf(storesOf(c, tenant, ns))))
 	case len(store.Tenants) > 0 && !slices.Contains(store.Tenants, ns):
 		d.found.Add(d.admission(field, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))))
 	case !catalog.May(tenant.DataStores, name):
