@@ -26,7 +26,6 @@ const defaultPool = "md-0"
 type draft struct {
 	request *request.Cluster
 	tenant  *Tenant
-	terms   catalog.Tenant // what the tenant may have
 	tier    catalog.Tier
 	source  catalog.ClassSource
 	record  *ledger.Record // nil when the ledger has none

@@ -179,7 +179,7 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 		return found, nil
 	}
 	b.images(d, pools)
-	if !d.terms.Quota.None() {
+	if !d.tenant.terms.Quota.None() {
 		d.usage = b.takes(d, pools)
 	}
 	d.hashes = map[string]string{}

@@ -129,7 +129,7 @@ func whole(n *int64) *resource.Quantity {
 func (p *part) quotas(drafts []*draft) {
 	byTenant := map[string][]*draft{}
 	for _, d := range drafts {
-		if ns := d.request.Namespace; !d.terms.Quota.None() {
+		if ns := d.request.Namespace; !d.tenant.terms.Quota.None() {
 			byTenant[ns] = append(byTenant[ns], d)
 		}
 	}
@@ -141,7 +141,7 @@ func (p *part) quotas(drafts []*draft) {
 // quota goes through a tenant's clusters, those first that are there already, then those that take more than they did, then those that are
 // new, each by name; so it is always the same one that is the last straw. Those that are there are let be.
 func (p *part) quota(namespace string, drafts []*draft) {
-	terms := drafts[0].terms
+	terms := drafts[0].tenant.terms
 	for _, d := range drafts {
 		if d.admitted == nil && d.usage.workers == 0 { // Cluster API refuses it; it counts as far as the catalog's sizes know
 			d.usage = p.takes(d, nil)
