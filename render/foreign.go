@@ -168,6 +168,41 @@ func touchedRequests(base, head fs.FS, dir string) (map[string]bool, error) {
 	return out, nil
 }
 
+// before are the requests of a tree that a change starts from.
+type before struct {
+	changed  map[string]bool             // files of the tenants that the change touches
+	clusters map[string]*request.Cluster // those that were in them, by namespace/name
+}
+
+// of is what a request was before: itself when its file is not touched or no change is looked at, nil when it was not there.
+func (b *before) of(c *request.Cluster) *request.Cluster {
+	if b == nil || !b.changed[c.File()] {
+		return c
+	}
+	return b.clusters[c.String()]
+}
+
+func requestsBefore(base, head fs.FS, dir string) (*before, error) {
+	was, is, err := changed(base, head, dir)
+	if err != nil {
+		return nil, err
+	}
+	out := &before{map[string]bool{}, map[string]*request.Cluster{}}
+	for name := range is {
+		out.changed[name] = true
+	}
+	for name, data := range was {
+		if !catalog.IsYAML(name) {
+			continue
+		}
+		r, _ := request.Parse(name, data) // what was wrong with it is past
+		for _, c := range r.Clusters {
+			out.clusters[c.String()] = c
+		}
+	}
+	return out, nil
+}
+
 func specs(files map[string][]byte) map[string]request.ClusterSpec {
 	out := map[string]request.ClusterSpec{}
 	for name, data := range files {
