@@ -28,7 +28,8 @@ func (a *app) allocateCommand() *cobra.Command {
 had whose requests are gone. PATH is the root or tenants' folders; without PATH it is the working folder.
 
 Commit what it writes together with the request: the commit is the lock. Running it again changes nothing. After a merge conflict
-in the ledger, keep the side that is merged already and run it again.`,
+in the ledger, take the folder as it is merged already and run it again:
+  git add -A && git restore --source=origin/main --staged --worktree ledger && copyhold allocate`,
 		Example: `  copyhold allocate
   copyhold allocate tenants/photon-prod --dry-run`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.allocate(args, o) },

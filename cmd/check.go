@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -11,36 +12,47 @@ import (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	var base string
+	var base, as string
 	c := &cobra.Command{
 		Use:   "check [PATH...]",
 		Short: "say everything that is wrong with a tenants repository or a part of it",
 		Long: `check reads and renders what PATH names and prints all findings, with file, line and column. It writes nothing.
 
 PATH is what render takes. At the root the ledger is judged as a whole: doubled addresses, locks and records that disagree, holders
-that are gone. With --base, so is what the change since the merge base with that revision does to the ledger: entries of clusters
-whose requests it does not touch, and deleted files. In CI, check the merge result. The exit code is 1 when a finding is an error.`,
+that are gone. With --base, so is what the change since the merge base with that revision does: to the ledger, entries of clusters whose
+requests it does not touch, and deleted files; and what it asks for that is no longer on offer, which for clusters that run already is a
+warning. In CI, check the merge result. The exit code is 1 when a finding is an error.`,
 		Example: `  copyhold check
   copyhold check tenants/photon-prod
   copyhold check --base origin/main`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base, as) },
 	}
-	c.Flags().StringVar(&base, "base", "", "revision to compare the ledger with, as origin/main")
+	c.Flags().StringVar(&base, "base", "", "revision that the change starts from, as origin/main")
+	c.Flags().StringVar(&as, "as", "tenant", "with --base, whose change it is: tenant, or platform, who may touch entries of others and accept any rollout")
 	return c
 }
 
-func (a *app) check(args []string, base string) error {
+func (a *app) check(args []string, base, as string) error {
+	if as != "tenant" && as != "platform" {
+		return usageError{fmt.Errorf("--as %q, want tenant or platform", as), "copyhold check --help"}
+	}
 	t, paths, err := a.repository(args)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	in, found, err := render.Check(t, paths...)
+	var was fs.FS
+	if base != "" {
+		if was, err = mergeBase(t, base); err != nil {
+			return err
+		}
+	}
+	in, found, err := render.Check(was, t, paths...)
 	if err != nil {
 		return err
 	}
-	if base != "" && in != nil {
-		more, err := foreignChanges(t, in, base)
+	if was != nil && in != nil {
+		more, err := render.ForeignChanges(was, t, in, as == "platform")
 		if err != nil {
 			return err
 		}
@@ -79,14 +91,11 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func foreignChanges(t *tree, in *render.Input, base string) (diag.List, error) {
+// mergeBase is the tree that the work since a revision starts from.
+func mergeBase(t *tree, base string) (fs.FS, error) {
 	repo, err := gitsource.Open(t.dir)
 	if err != nil {
 		return nil, err
 	}
-	was, err := repo.Base(base, "HEAD")
-	if err != nil {
-		return nil, err
-	}
-	return render.ForeignChanges(was, t, in)
+	return repo.Base(base, "HEAD")
 }

@@ -68,7 +68,7 @@ func (a *app) diff(args []string, o comparison) error {
 	}
 	threshold := impact.Action(o.failOn)
 	if o.failOn != "" && (!slices.Contains(impact.Actions, threshold) || threshold == impact.None) {
-		return usageError{fmt.Errorf("--fail-on %q%s", o.failOn, diag.OneOf(worstFirst())), "copyhold diff --help"}
+		return usageError{fmt.Errorf("--fail-on %q, want one of %s", o.failOn, strings.Join(worstFirst(), ", ")), "copyhold diff --help"}
 	}
 	if o.base != "" && o.baseDir != "" {
 		return usageError{errors.New("--base and --base-dir are both given, want one"), "copyhold diff --help"}
@@ -87,7 +87,7 @@ func (a *app) diff(args []string, o comparison) error {
 	if err != nil {
 		return err
 	}
-	failed := a.print(acceptable(found)) // the lock on rollouts is part of the report
+	failed := a.print(errorsOnly(acceptable(found))) // warnings are for check; the lock on rollouts is part of the report
 	if report == nil {
 		return failed
 	}
@@ -97,7 +97,11 @@ func (a *app) diff(args []string, o comparison) error {
 	if o.failOn != "" && report.Reaches(threshold) {
 		return errFound
 	}
-	return nil
+	return failed
+}
+
+func errorsOnly(found diag.List) diag.List {
+	return slices.DeleteFunc(slices.Clone(found), func(f diag.Finding) bool { return f.Severity != diag.Error })
 }
 
 func (a *app) writeReport(r *impact.Report, o comparison) error {

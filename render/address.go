@@ -191,5 +191,5 @@ func (d *draft) inPool(c *catalog.Catalog) {
 	if state == ledger.Reserved {
 		why = fmt.Sprintf("reserved in address pool %q", pool.Name)
 	}
-	d.found.Add(d.admission(d.request.At(d.origin("address")...), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why))
+	d.found.Add(d.admission(d.origin("address"), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why))
 }

@@ -60,8 +60,10 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 }
 
 // Fleet builds the clusters of an input. Its Found is what Build would have found.
-func (in *Input) Fleet(tree fs.FS) (*Fleet, error) {
-	b := newBuilder(tree, in)
+func (in *Input) Fleet(tree fs.FS) (*Fleet, error) { return newBuilder(tree, in).fleet() }
+
+func (b *builder) fleet() (*Fleet, error) {
+	in := b.in
 	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
 	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found}
 	for _, o := range objects {
@@ -92,7 +94,7 @@ func (in *Input) Fleet(tree fs.FS) (*Fleet, error) {
 
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
 func spoils(f diag.Finding) bool {
-	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "catalog/bad-schema"
+	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
 }
 
 // Written is the place in the request, or in the ledger's record, that a variable's value comes from, and the field in the tenant's own
@@ -175,6 +177,10 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 				Hintf("the fault is in class %s or in a value that its patches do not expect", d.class.Key()))
 		}
 		return found, nil
+	}
+	b.images(d, pools)
+	if !d.tenant.terms.Quota.None() {
+		d.usage = b.takes(d, pools)
 	}
 	d.hashes = map[string]string{}
 	annotations := d.admitted.GetAnnotations()

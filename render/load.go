@@ -49,6 +49,8 @@ type Input struct {
 	selected  []string         // paths asked for
 	misplaced []string         // files beside the tenants' folders
 	addresses bool             // the address manifests of these tenants, without the rest of the platform's
+
+	base *before // the requests before the change that is looked at; nil when none is
 }
 
 // Tenant is one folder under tenants/.
@@ -57,6 +59,8 @@ type Tenant struct {
 	request.Requests
 	Records map[string]*ledger.Record // by cluster name
 	broken  map[string]bool           // clusters whose record is there and cannot be read
+	partial bool                      // a request could not be read
+	terms   catalog.Tenant            // what the tenant may have
 }
 
 // Render loads what the paths ask for and builds its manifests. When the list has an error the set is empty. The input is nil when

@@ -55,8 +55,8 @@ func TestClassSources(t *testing.T) {
 	}
 	trees["manifests"] = fleetWith(t, sourceManifests, map[string][]byte{"catalog/classes/exported/all.yaml": exported(t, trees["values"])})
 	want := rendered(t, trees["values"], "tenants")
-	if n := bytes.Count(want, []byte("kind: Cluster\n")); n != 12 {
-		t.Fatalf("%d clusters are rendered, want 12", n)
+	if n := bytes.Count(want, []byte("kind: Cluster\n")); n != 13 {
+		t.Fatalf("%d clusters are rendered, want 13", n)
 	}
 	for name, tree := range trees {
 		if d := cmp.Diff(string(want), string(rendered(t, tree, "tenants"))); d != "" {

@@ -168,7 +168,7 @@ func TestLoadFindings(t *testing.T) {
   hint: look at this line and the one before: indentation, a space after each colon, quotes around values that start with @, ` + "` or %\n"},
 		{"lock: conflict", v4, lockHead + "spec:\n  address: 172.21.208.100\n<<<<<<< HEAD\n  holder: photon-prod/solar\n=======\n  holder: dynamo-prod/solar\n>>>>>>> theirs\n  state: held\n",
 			v4 + `:5: the file holds a Git conflict: two branches took one address [ledger/conflict]
-  hint: keep the side that is merged already, then run copyhold allocate for the other
+  hint: take the ledger folder as it is merged already, then run copyhold allocate: docs/ledger.md has the commands
 `},
 
 		{"record: another kind", rc, "apiVersion: copyhold.dev/v1\nkind: ClusterRecord\nmetadata: {namespace: photon-prod, name: solar}\n", rc + `:2:7: copyhold.dev/v1 ClusterRecord, want copyhold.dev/v1alpha1 ClusterRecord [ledger/malformed]
@@ -198,7 +198,7 @@ func TestLoadFindings(t *testing.T) {
 `},
 		{"record: conflict", rc, recordHead + "metadata: {namespace: photon-prod, name: solar}\nspec:\n<<<<<<< HEAD\n  address: 172.21.208.100\n=======\n  address: 172.21.208.101\n>>>>>>> theirs\n",
 			rc + `:5: the file holds a Git conflict: two branches changed one cluster [ledger/conflict]
-  hint: keep the side that is merged already, then run copyhold allocate for the other
+  hint: take the ledger folder as it is merged already, then run copyhold allocate: docs/ledger.md has the commands
 `},
 
 		{"stray: too high", "ledger/clusters/solar.yaml", record("photon-prod/solar", ""), `ledger/clusters/solar.yaml: this is not a file of the ledger [ledger/stray]

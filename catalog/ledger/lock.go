@@ -77,7 +77,7 @@ func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	if bad := d.Decode("ledger", &f); bad.Failed() {
 		return nil, bad
 	}
-	l := &Lock{Pool: path.Base(path.Dir(file)), Holder: f.Spec.Holder, Until: Date(f.Spec.Until), doc: d}
+	l := &Lock{Pool: path.Base(path.Dir(file)), Holder: f.Spec.Holder, Until: Date(f.Spec.Until), doc: d.Lean()}
 	a, err := netip.ParseAddr(f.Spec.Address)
 	switch {
 	case f.APIVersion != APIVersion || f.Kind != KindLock:
@@ -102,7 +102,7 @@ func conflicted(file string, data []byte, what string, found diag.List) diag.Lis
 	for line := range bytes.Lines(data) {
 		if n++; bytes.HasPrefix(line, []byte("<<<<<<< ")) {
 			return diag.List{diag.Errorf(diag.Pos{File: file, Line: n}, "ledger/conflict", "the file holds a Git conflict: %s", what).
-				Hintf("keep the side that is merged already, then run copyhold allocate for the other")}
+				Hintf("take the ledger folder as it is merged already, then run copyhold allocate: docs/ledger.md has the commands")}
 		}
 	}
 	return found

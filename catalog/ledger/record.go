@@ -80,7 +80,7 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 	if found.Add(d.Decode("ledger", &f)...); found.Failed() {
 		return nil, found
 	}
-	r := &Record{Namespace: f.Metadata.Namespace, Name: f.Metadata.Name, RecordSpec: f.Spec, doc: d}
+	r := &Record{Namespace: f.Metadata.Namespace, Name: f.Metadata.Name, RecordSpec: f.Spec, doc: d.Lean()}
 	if f.APIVersion != APIVersion || f.Kind != KindRecord {
 		found.Add(diag.Errorf(d.At("kind"), "ledger/malformed", "%s %s, want %s %s", f.APIVersion, f.Kind, APIVersion, KindRecord))
 	}
@@ -106,7 +106,7 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 	for pool, hash := range r.Rollouts {
 		if !rolloutHash.MatchString(hash) {
 			found.Add(diag.Errorf(d.At("spec", "rollouts", pool), "ledger/malformed", "rollout hash %q, want one as v1:0123456789abcdef", hash).
-				Hintf("copyhold ack %s records it anew", r.Holder()))
+				Hintf("restore the file from Git; copyhold ack writes hashes"))
 		}
 	}
 	if r.Released != "" && !validDate(r.Released) {

@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"runtime"
 	"slices"
@@ -50,7 +51,16 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 			r.Clusters = append(r.Clusters, diffs[i])
 		}
 	}
-	r.Objects = append(r.Objects, objects(was, is)...)
+	kept := ""
+	if slices.ContainsFunc(is.Found, func(f diag.Finding) bool {
+		return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/")
+	}) {
+		kept = "it cannot be rendered any more; what runs stays as it is"
+	}
+	var err error
+	if r.Objects, err = Objects(was.Objects, is.Objects, kept); err != nil {
+		return nil, err
+	}
 	r.Classes = append(r.Classes, c.reach(r)...)
 	r.Notes = c.notes(r)
 	return r, nil
@@ -128,6 +138,9 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 
 // judge compares two states that are both right.
 func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
+	if topology.HasMachinePools(was.Manifest) || topology.HasMachinePools(is.Manifest) {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged"})
+	}
 	c.address(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
@@ -174,7 +187,15 @@ func (c *comparer) created(is *render.Cluster) *Diff {
 func (c *comparer) deleted(was *render.Cluster) *Diff {
 	d := c.diff(was)
 	d.at = diag.Pos{}
-	d.Changes = append(d.Changes, Change{Action: Delete, Machines: all(was), Words: "its request is gone: control plane and machines go once somebody confirms the prune"})
+	words := "its request is gone: control plane and machines go once somebody confirms the prune"
+	dir := path.Dir(was.Request.File()) + "/"
+	for _, f := range c.is.Found.Sorted() {
+		if f.Severity == diag.Error && strings.HasPrefix(f.Pos.File, dir) {
+			words = "no request for it can be read any more (" + f.String() + "): while that is so, nothing is rendered and what runs stays; if the request is gone, control plane and machines go with it"
+			break
+		}
+	}
+	d.Changes = append(d.Changes, Change{Action: Delete, Machines: all(was), Words: words})
 	return d
 }
 

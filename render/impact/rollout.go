@@ -3,7 +3,6 @@ package impact
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -285,48 +284,22 @@ func plain(differences []topology.Difference) []Difference {
 	return out
 }
 
-var tagged = regexp.MustCompile(`:(v\d+\.\d+\.\d+)[^/]*$`)
-
-// imageVersion is the Kubernetes version in the tag of the image that a pool's machines start from; "" when none is named there.
-func imageVersion(p *topology.Pool) string {
-	version := ""
-	var walk func(key string, v any)
-	walk = func(key string, v any) {
-		switch x := v.(type) {
-		case map[string]any:
-			for _, k := range catalog.Sorted(x) {
-				walk(k, x[k])
-			}
-		case []any:
-			for _, e := range x {
-				walk(key, e)
-			}
-		case string:
-			if m := tagged.FindStringSubmatch(x); version == "" && m != nil && (key == "image" || key == "url") {
-				version = m[1]
-			}
-		}
-	}
-	walk("", p.Infrastructure.Object["spec"])
-	return version
-}
-
 // imageSkew finds a worker image that is newer than the control plane and was not before: a kubelet must not be newer than its API
 // server (the version skew policy of Kubernetes).
 func imageSkew(before, after *topology.Pool) string {
 	skewed := func(p *topology.Pool) bool {
-		v := imageVersion(p)
+		v := p.ImageVersion()
 		return v != "" && semver.Compare(v, p.Version()) > 0
 	}
 	if !skewed(after) || skewed(before) {
 		return ""
 	}
-	return fmt.Sprintf("the worker image is %s, the control plane %s: a kubelet must not be newer than its API server", imageVersion(after), after.Version())
+	return fmt.Sprintf("the worker image is %s, the control plane %s: a kubelet must not be newer than its API server", after.ImageVersion(), after.Version())
 }
 
 // secondRollout finds a rollout that will have to be done again: the version moves and the image does not, or the other way about.
 func secondRollout(before, after *topology.Pool) string {
-	image, was := imageVersion(after), imageVersion(before)
+	image, was := after.ImageVersion(), before.ImageVersion()
 	versionMoves, imageMoves := before.Version() != after.Version(), image != was
 	switch {
 	case image == "" || versionMoves == imageMoves || image == after.Version():

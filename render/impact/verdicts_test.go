@@ -36,6 +36,9 @@ func patchOn(template string) edit {
 	return edit{classFile, "  - name: join\n", "  - name: probe\n    definitions:\n    - selector: *worker\n      jsonPatches:\n      - {op: add, path: /spec/template/spec/virtualMachineTemplate/spec/template/metadata/annotations/probe, valueFrom: {template: '" + template + "'}}\n  - name: join\n"}
 }
 
+// external has a runtime extension patch the class.
+var external = edit{classFile, "  - name: medium\n", "  - name: ours\n    external: {generatePatchesExtension: ours}\n  - name: medium\n"}
+
 var verdicts = []verdict{
 	{name: "nothing", want: "none"},
 
@@ -82,6 +85,7 @@ var verdicts = []verdict{
 	{name: "version and image at once", edits: []edit{{solar, "version: v1.34.1", "version: v1.34.2"}, {classFile, "node:v1.34.1", "node:v1.34.2"}}, want: "control-plane, rollout md-0"},
 	{name: "two minor versions at once", edits: []edit{{solar, "version: v1.34.1", "version: v1.36.0"}}, want: "rejected"},
 	{name: "two minor versions at once of a class that names its versions", given: []edit{{classFile, "spec:\n  infrastructure:", "spec:\n  kubernetesVersions: [v1.34.1, v1.35.0, v1.36.0]\n  infrastructure:"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.36.0"}}, want: "control-plane, rollout md-0"},
+	{name: "a minor version of two pools", given: []edit{{solar, "size: small\n", "size: small\n    md-1: {}\n"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, rollout md-0, rollout md-1"},
 	{name: "a version back", given: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, edits: []edit{{solar, "version: v1.35.0", "version: v1.34.2"}}, want: "rejected"},
 	{name: "a version of a pool whose upgrade is deferred", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, in-place md-0"},
 	{name: "a deferred upgrade let go", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "\n      deferUpgrade: true", ""}}, want: "rollout md-0"},
@@ -131,6 +135,13 @@ var verdicts = []verdict{
 	{name: "a patch of the class that begins to read the uid", edits: []edit{patchOn("{{ .builtin.cluster.uid }}")}, want: "unknown md-0"},
 	{name: "a class that reads all there is", given: []edit{patchOn("{{ toJson . | sha256sum }}")}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "unknown md-0"},
 	{name: "a class that reads its name", given: []edit{patchOn("{{ .builtin.cluster.name }}")}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "rollout md-0"},
+
+	{name: "a change of a class that a runtime extension patches", given: []edit{external}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "unknown, unknown md-0"},
+	{name: "replicas in a class that a runtime extension patches", given: []edit{external}, edits: []edit{{solar, "replicas: 3", "replicas: 4"}}, want: "unknown, unknown md-0, scale md-0"},
+	{name: "a control plane that a runtime extension patches", given: []edit{external}, edits: []edit{{solar, "  workers:", "  controlPlane: {dataStore: fast}\n  workers:"}}, want: "unknown, unknown md-0"},
+	{name: "no change in a class that a runtime extension patches", given: []edit{external}, want: "none"},
+	{name: "a runtime extension that begins to patch the class", edits: []edit{external}, want: "unknown, unknown md-0"},
+	{name: "a runtime extension that brings variables", edits: []edit{{classFile, "  - name: medium\n", "  - name: ours\n    external: {generatePatchesExtension: ours, discoverVariablesExtension: ours}\n  - name: medium\n"}}, want: "rejected"},
 
 	// What comes and goes.
 	{name: "the request gone", edits: []edit{{solar, "", ""}}, want: "delete"},

@@ -54,11 +54,15 @@ var setup = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return s, nil
 })
 
+// engine is held while a class is reconciled.
+var engine sync.Mutex
+
 // Class is a ClusterClass that Cluster API has accepted and reconciled, with the templates it names. It is not changed once
 // made and may be used from several goroutines.
 type Class struct {
 	class     *clusterv1.ClusterClass
 	templates map[templateKey]*manifest.Object
+	external  []clusterv1.ClusterClassPatch // patches by runtime extensions, which nobody can ask offline; class is without them
 	digest    string
 	webhook   *admission.Cluster
 	memo      *memo[admitted]
@@ -116,6 +120,10 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 		return nil, []Problem{{Detail: fmt.Sprintf("there is no ClusterClass %s", key)}}, nil
 	}
 	c.keepReferenced()
+	c.digest = c.sum()
+	if problems := c.takeExternal(); len(problems) > 0 {
+		return nil, problems, nil
+	}
 	ctx := context.Background()
 	if _, err := (&admission.ClusterClass{}).ValidateCreate(ctx, c.class); err != nil {
 		return nil, problemsOf(err), nil
@@ -123,13 +131,33 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 	if missing := c.missing(); len(missing) > 0 {
 		return nil, missing, nil
 	}
-	c.digest = c.sum()
 	if err := c.reconcile(ctx, scheme); err != nil {
 		return nil, nil, err
 	}
 	c.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{c.class}}}
 	return c, nil, nil
 }
+
+// takeExternal takes the patches by runtime extensions out of the class. What they would do is unknown, and said to be wherever it bears
+// on something; the rest of the class can be worked with. An extension that brings variables cannot be done without.
+func (c *Class) takeExternal() []Problem {
+	var problems []Problem
+	c.class.Spec.Patches = slices.DeleteFunc(c.class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {
+		if p.External == nil {
+			return false
+		}
+		if p.External.DiscoverVariablesExtension != "" {
+			problems = append(problems, Problem{Field: "spec.patches[" + p.Name + "].external.discoverVariablesExtension",
+				Detail: "the class has variables that a runtime extension brings; it cannot be asked offline"})
+		}
+		c.external = append(c.external, p)
+		return true
+	})
+	return problems
+}
+
+// External reports whether runtime extensions have a say in what the class makes.
+func (c *Class) External() bool { return len(c.external) > 0 }
 
 // references are the templates a class names, each with the place it is named at.
 func references(class *clusterv1.ClusterClass) map[string]clusterv1.ClusterClassTemplateReference {
@@ -192,6 +220,9 @@ func (c *Class) reconcile(ctx context.Context, scheme *runtime.Scheme) error {
 	}
 	// Not paused is what the reconciler finds out first, in a round of its own.
 	conditions.Set(c.class, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
+	// The fake client enters the kinds that it meets into the scheme, which all classes share.
+	engine.Lock()
+	defer engine.Unlock()
 	// Nothing is applied server-side here; the client's own type converters would parse every schema of Kubernetes first.
 	cl := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(append(objects, c.class)...).
 		WithStatusSubresource(&clusterv1.ClusterClass{}).Build()
