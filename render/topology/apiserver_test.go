@@ -16,6 +16,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -265,6 +266,7 @@ func (r *resource) admit(ctx context.Context, o, old *unstructured.Unstructured,
 		}
 	}
 	errs := validation.ValidateCustomResource(nil, o.Object, r.validator)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, o.Object)...)
 	if r.rules != nil && len(errs) == 0 {
 		var was any
 		if old != nil {
