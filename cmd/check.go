@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	var base string
+	var base, as string
 	c := &cobra.Command{
 		Use:   "check [PATH...]",
 		Short: "say everything that is wrong with a tenants repository or a part of it",
@@ -25,13 +25,17 @@ warning. In CI, check the merge result. The exit code is 1 when a finding is an 
 		Example: `  copyhold check
   copyhold check tenants/photon-prod
   copyhold check --base origin/main`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base, as) },
 	}
 	c.Flags().StringVar(&base, "base", "", "revision that the change starts from, as origin/main")
+	c.Flags().StringVar(&as, "as", "tenant", "with --base, whose change it is: tenant, or platform, who may touch entries of others and accept any rollout")
 	return c
 }
 
-func (a *app) check(args []string, base string) error {
+func (a *app) check(args []string, base, as string) error {
+	if as != "tenant" && as != "platform" {
+		return usageError{fmt.Errorf("--as %q, want tenant or platform", as), "copyhold check --help"}
+	}
 	t, paths, err := a.repository(args)
 	if err != nil {
 		return err
@@ -48,7 +52,7 @@ func (a *app) check(args []string, base string) error {
 		return err
 	}
 	if was != nil && in != nil {
-		more, err := render.ForeignChanges(was, t, in)
+		more, err := render.ForeignChanges(was, t, in, as == "platform")
 		if err != nil {
 			return err
 		}

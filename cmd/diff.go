@@ -87,7 +87,7 @@ func (a *app) diff(args []string, o comparison) error {
 	if err != nil {
 		return err
 	}
-	failed := a.print(acceptable(found)) // the lock on rollouts is part of the report
+	failed := a.print(errorsOnly(acceptable(found))) // warnings are for check; the lock on rollouts is part of the report
 	if report == nil {
 		return failed
 	}
@@ -98,6 +98,10 @@ func (a *app) diff(args []string, o comparison) error {
 		return errFound
 	}
 	return failed
+}
+
+func errorsOnly(found diag.List) diag.List {
+	return slices.DeleteFunc(slices.Clone(found), func(f diag.Finding) bool { return f.Severity != diag.Error })
 }
 
 func (a *app) writeReport(r *impact.Report, o comparison) error {

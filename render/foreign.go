@@ -18,9 +18,9 @@ import (
 )
 
 // ForeignChanges compares a repository with what it was at a base and finds what its change does to the ledger beyond its own
-// requests: an entry of a cluster whose request it does not touch, and a ledger file that is gone. A change of the catalog is the
-// platform team's and may touch any entry, but delete none.
-func ForeignChanges(base, head fs.FS, in *Input) (diag.List, error) {
+// requests: an entry of a cluster whose request it does not touch, an accepted rollout that is not for a tenant to accept, and a ledger
+// file that is gone. The platform team, and a change of the catalog, which is the platform team's, may touch any entry, but delete none.
+func ForeignChanges(base, head fs.FS, in *Input, platform bool) (diag.List, error) {
 	was, is, err := changed(base, head, in.Folders.Ledger)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func ForeignChanges(base, head fs.FS, in *Input) (diag.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	platform := len(catalogWas)+len(catalogIs) > 0
+	platform = platform || len(catalogWas)+len(catalogIs) > 0
 	var found diag.List
 	names := maps.Clone(was)
 	maps.Copy(names, is)
@@ -52,11 +52,42 @@ func ForeignChanges(base, head fs.FS, in *Input) (diag.List, error) {
 		for _, holder := range holders(name, was[name], is[name]) {
 			if !touched[holder] {
 				found.Add(diag.Errorf(diag.Pos{File: name, Line: 1}, "ledger/foreign-change", "the change edits the ledger entry of %s, but not its request", holder).
-					Hintf("restore the file from Git; a change to another's entry is the platform team's"))
+					Hintf("restore the file from Git; a change to another's entry is the platform team's, which runs check with --as platform"))
+			}
+		}
+		found.Add(in.needsPlatform(name, was[name], is[name])...)
+	}
+	return found, nil
+}
+
+// needsPlatform finds rollouts that a change of a record accepts and that only the platform team may accept.
+func (in *Input) needsPlatform(name string, was, is []byte) diag.List {
+	if in.Catalog == nil || was == nil || is == nil || strings.Contains(name, "/addresses/") {
+		return nil
+	}
+	before, bad := ledger.ParseRecord(name, was)
+	after, worse := ledger.ParseRecord(name, is)
+	if bad.Failed() || worse.Failed() {
+		return nil // found elsewhere
+	}
+	i := slices.IndexFunc(in.Tenants, func(t *Tenant) bool { return t.Namespace == after.Namespace })
+	if i < 0 {
+		return nil
+	}
+	var found diag.List
+	for _, c := range in.Tenants[i].Clusters {
+		policy, approvers := in.Catalog.RolloutPolicy(c.Spec.Tier, c.Namespace)
+		if c.Name != after.Name || policy != catalog.Acknowledge || approvers != catalog.ByPlatform {
+			continue
+		}
+		for _, pool := range catalog.Sorted(before.Rollouts) {
+			if hash, ok := after.Rollouts[pool]; ok && hash != before.Rollouts[pool] {
+				found.Add(diag.Errorf(after.At("spec", "rollouts", pool), "rollout/needs-platform", "the change accepts the rollout of worker pool %s of %s, which is for the platform team to accept", pool, c).
+					Hintf("somebody of the platform team approves it; CI then runs check with --as platform"))
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 // holders are the clusters that two versions of a ledger file speak for. A released lock speaks for nobody.

@@ -24,7 +24,11 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "repository")
+	examples, err := filepath.Abs("../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	request := requestBlock.FindStringSubmatch(string(readme))
 	if request == nil {
 		t.Fatal("the README has no request")
@@ -45,7 +49,8 @@ func TestREADME(t *testing.T) {
 			}
 			c := exec.Command("sh", "-c", command)
 			c.Dir = dir
-			c.Env = append(os.Environ(), "NO_COLOR=1")
+			c.Env = append(os.Environ(), "NO_COLOR=1", "EXAMPLES="+examples,
+				"GIT_AUTHOR_NAME=copyhold", "GIT_AUTHOR_EMAIL=copyhold@example.org", "GIT_COMMITTER_NAME=copyhold", "GIT_COMMITTER_EMAIL=copyhold@example.org")
 			printed, _ := c.CombinedOutput() // the README shows failures too
 			out += line + string(printed)
 			ran++

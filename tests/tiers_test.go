@@ -3,7 +3,6 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -125,24 +124,22 @@ var tiers = []variable{
 // that it is for, and no other.
 func TestTiers(t *testing.T) {
 	const fleet = "../examples/fleet"
-	c, found, err := catalog.Load(os.DirFS(fleet), "catalog")
-	if err != nil || found.Failed() {
-		t.Fatal(err, found)
-	}
-	objects, found, err := c.ClassObjects("kmetal")
-	if err != nil || found.Failed() {
-		t.Fatal(err, found)
-	}
 	for _, tier := range []string{"standard", "expert", "kubeadm"} {
 		class := classOf(t, fleet, tier)
-		g := newGenerator(t, objects, class.Key().Name)
-		base := fields(g.desired(t, admit(t, class, clusterWith(t, class, "v1.34.1", ""))))
+		desired := func(t *testing.T, version, set string) map[string]any {
+			t.Helper()
+			d, problems, err := class.Desired(admit(t, class, clusterWith(t, class, version, set)))
+			if err != nil || len(problems) > 0 {
+				t.Fatal(err, problems)
+			}
+			return fields(d)
+		}
+		base := desired(t, "v1.34.1", "")
 		initial := tier[:1]
 		for _, v := range tiers {
 			t.Run(tier+"/"+v.set, func(t *testing.T) {
-				o := clusterWith(t, class, "v1.34.1", v.set)
 				if !strings.Contains(v.on, initial) {
-					if _, problems, err := class.Admit(o); err != nil || len(problems) == 0 {
+					if _, problems, err := class.Admit(clusterWith(t, class, "v1.34.1", v.set)); err != nil || len(problems) == 0 {
 						t.Errorf("it is accepted, %v", err)
 					}
 					return
@@ -155,7 +152,7 @@ func TestTiers(t *testing.T) {
 						want[rest] = value
 					}
 				}
-				if d := cmp.Diff(want, changes(base, fields(g.desired(t, admit(t, class, o))))); d != "" {
+				if d := cmp.Diff(want, changes(base, desired(t, "v1.34.1", v.set))); d != "" {
 					t.Errorf("what the desired objects have then (-want +got):\n%s", d)
 				}
 			})
@@ -165,7 +162,7 @@ func TestTiers(t *testing.T) {
 			if tier == "kubeadm" {
 				want = map[string]any{"control-plane version": "v1.33.5", vm + "spec.volumes[0].containerDisk.image": "quay.io/capk/ubuntu-2404-container-disk:v1.33.5"}
 			}
-			if d := cmp.Diff(want, changes(base, fields(g.desired(t, admit(t, class, clusterWith(t, class, "v1.33.5", "")))))); d != "" {
+			if d := cmp.Diff(want, changes(base, desired(t, "v1.33.5", ""))); d != "" {
 				t.Errorf("what the desired objects of another version have (-want +got):\n%s", d)
 			}
 		})
@@ -217,8 +214,8 @@ func clusterWith(t *testing.T, class *topology.Class, version, set string) *mani
 	return o
 }
 
-// fields are the leaves of the desired objects, by object and path.
-func fields(d desired) map[string]any {
+// fields are the leaves of the desired objects of a Cluster with one worker pool, by object and path below its spec.
+func fields(d *topology.Desired) map[string]any {
 	out := map[string]any{}
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
@@ -235,8 +232,13 @@ func fields(d desired) map[string]any {
 			out[path] = v
 		}
 	}
-	for name, object := range map[string]map[string]any{"control-plane": d.controlPlane, "machine": d.machine, "bootstrap": d.bootstrap} {
-		for key, value := range object {
+	template := []string{"spec", "template", "spec"}
+	for name, object := range map[string]any{
+		"control-plane": inside(d.ControlPlane.Object, "spec"),
+		"machine":       inside(d.Pools["md-0"].Infrastructure.Object, template...),
+		"bootstrap":     inside(d.Pools["md-0"].Bootstrap.Object, template...),
+	} {
+		for key, value := range object.(map[string]any) {
 			walk(name+" "+key, value)
 		}
 	}
@@ -257,4 +259,11 @@ func changes(before, after map[string]any) map[string]any {
 		}
 	}
 	return out
+}
+
+func inside(v any, path ...string) any {
+	for _, key := range path {
+		v = v.(map[string]any)[key]
+	}
+	return v
 }

@@ -79,29 +79,29 @@ func (l *Ledger) CheckWanted(wanted []Wanted, pools map[string]Pool) diag.List {
 // checkHolding compares an address on record with its lock and its pool.
 func (l *Ledger) checkHolding(r *Record, h holding, pools map[string]Pool) diag.List {
 	var found diag.List
-	at := r.At("spec", h.field)
+	at := func() diag.Pos { return r.At("spec", h.field) }
 	switch k := l.Locks[h.pool][h.address]; {
 	case h.pool == "":
-		found.Add(diag.Errorf(at, "ledger/no-lock", "%s %s of %s is on record without its pool, so it has no lock", h.field, h.address, r.Holder()).
+		found.Add(diag.Errorf(at(), "ledger/no-lock", "%s %s of %s is on record without its pool, so it has no lock", h.field, h.address, r.Holder()).
 			Hintf("run copyhold allocate: it writes both"))
 	case k == nil:
-		found.Add(diag.Errorf(at, "ledger/no-lock", "%s %s of %s has no lock: nothing keeps it from being given out again", h.field, h.address, r.Holder()).
+		found.Add(diag.Errorf(at(), "ledger/no-lock", "%s %s of %s has no lock: nothing keeps it from being given out again", h.field, h.address, r.Holder()).
 			Hintf("run copyhold allocate: it writes %s", l.LockFile(h.pool, h.address)))
 	case k.Holder != r.Holder():
-		found.Add(diag.Errorf(at, "ledger/disagree", "the record of %s has %s, but its lock names %s", r.Holder(), h.address, k.Holder).
+		found.Add(diag.Errorf(at(), "ledger/disagree", "the record of %s has %s, but its lock names %s", r.Holder(), h.address, k.Holder).
 			Hintf("see git log %s: one of the two was edited by hand", l.LockFile(h.pool, h.address)))
 	case k.Released():
-		found.Add(diag.Errorf(at, "ledger/disagree", "the record of %s has %s, but its lock is released", r.Holder(), h.address).
+		found.Add(diag.Errorf(at(), "ledger/disagree", "the record of %s has %s, but its lock is released", r.Holder(), h.address).
 			Hintf("run copyhold allocate, which takes it again if it can"))
 	}
 	pool, ok := pools[h.pool]
 	switch {
 	case !ok && h.pool != "":
-		found.Add(diag.Warnf(at, "pool/unknown", "%s %s of %s is from %q, which is no longer offered", h.field, h.address, r.Holder(), h.pool))
+		found.Add(diag.Warnf(at(), "pool/unknown", "%s %s of %s is from %q, which is no longer offered", h.field, h.address, r.Holder(), h.pool))
 	case ok && pool.State(h.address) == Outside:
-		found.Add(diag.Warnf(at, "pool/outside", "%s %s of %s is not in %q%s", h.field, h.address, r.Holder(), h.pool, diag.OneOf(pool.Texts())))
+		found.Add(diag.Warnf(at(), "pool/outside", "%s %s of %s is not in %q%s", h.field, h.address, r.Holder(), h.pool, diag.OneOf(pool.Texts())))
 	case ok && pool.State(h.address) == Reserved:
-		found.Add(diag.Warnf(at, "pool/reserved", "%s %s of %s is reserved in %q", h.field, h.address, r.Holder(), h.pool))
+		found.Add(diag.Warnf(at(), "pool/reserved", "%s %s of %s is reserved in %q", h.field, h.address, r.Holder(), h.pool))
 	}
 	return found
 }

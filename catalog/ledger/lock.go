@@ -77,7 +77,7 @@ func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	if bad := d.Decode("ledger", &f); bad.Failed() {
 		return nil, bad
 	}
-	l := &Lock{Pool: path.Base(path.Dir(file)), Holder: f.Spec.Holder, Until: Date(f.Spec.Until), doc: d}
+	l := &Lock{Pool: path.Base(path.Dir(file)), Holder: f.Spec.Holder, Until: Date(f.Spec.Until), doc: d.Lean()}
 	a, err := netip.ParseAddr(f.Spec.Address)
 	switch {
 	case f.APIVersion != APIVersion || f.Kind != KindLock:

@@ -80,7 +80,7 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 	if found.Add(d.Decode("ledger", &f)...); found.Failed() {
 		return nil, found
 	}
-	r := &Record{Namespace: f.Metadata.Namespace, Name: f.Metadata.Name, RecordSpec: f.Spec, doc: d}
+	r := &Record{Namespace: f.Metadata.Namespace, Name: f.Metadata.Name, RecordSpec: f.Spec, doc: d.Lean()}
 	if f.APIVersion != APIVersion || f.Kind != KindRecord {
 		found.Add(diag.Errorf(d.At("kind"), "ledger/malformed", "%s %s, want %s %s", f.APIVersion, f.Kind, APIVersion, KindRecord))
 	}

@@ -181,9 +181,9 @@ func (r *Repo) index() (map[string]*index.Entry, time.Time) {
 }
 
 // clean reports whether a file is sure to be what the index says. One as young as the youngest that the index knows may have been
-// changed again within the clock's step, so it is read.
+// changed again within the clock's step, so it is read. (Stage 0 is the plain one: go-git's constant Merged is 1, which it is not.)
 func clean(e *index.Entry, info fs.FileInfo, newest time.Time) bool {
-	return e.Stage == index.Merged && !e.SkipWorktree && int64(e.Size) == info.Size() && e.ModifiedAt.Equal(info.ModTime()) && info.ModTime().Before(newest)
+	return e.Stage == 0 && !e.SkipWorktree && int64(e.Size) == info.Size() && e.ModifiedAt.Equal(info.ModTime()) && info.ModTime().Before(newest)
 }
 
 // blob is the hash that Git gives a file's content.

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -18,7 +19,9 @@ import (
 // Tree is a commit's files as an fs.FS. Links are followed within the tree. The zero tree is empty.
 type Tree struct {
 	Commit string // its hash
-	tree   *object.Tree
+
+	mu   sync.Mutex // of tree: go-git remembers what it has read
+	tree *object.Tree
 }
 
 // maxLinks bounds how many links are followed for one name.
@@ -30,6 +33,8 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return fail(fs.ErrInvalid)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	at := name
 	for range maxLinks {
 		if at == "." {
@@ -64,11 +69,11 @@ func (t *Tree) Open(name string) (fs.File, error) {
 		if err != nil {
 			return fail(err)
 		}
-		r, err := f.Reader()
+		text, err := f.Contents()
 		if err != nil {
 			return fail(err)
 		}
-		return &file{info{path.Base(name), f.Size, 0o444}, r}, nil
+		return &file{info{path.Base(name), f.Size, 0o444}, io.NopCloser(strings.NewReader(text))}, nil
 	}
 	return fail(fs.ErrNotExist) // links in a circle
 }

@@ -51,7 +51,14 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 			r.Clusters = append(r.Clusters, diffs[i])
 		}
 	}
-	r.Objects = append(r.Objects, objects(was, is)...)
+	kept := ""
+	if is.Found.Failed() {
+		kept = "it cannot be rendered any more; what runs stays as it is"
+	}
+	var err error
+	if r.Objects, err = Objects(was.Objects, is.Objects, kept); err != nil {
+		return nil, err
+	}
 	r.Classes = append(r.Classes, c.reach(r)...)
 	r.Notes = c.notes(r)
 	return r, nil
@@ -129,6 +136,9 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 
 // judge compares two states that are both right.
 func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
+	if topology.HasMachinePools(was.Manifest) || topology.HasMachinePools(is.Manifest) {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged"})
+	}
 	c.address(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err

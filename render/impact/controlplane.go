@@ -19,6 +19,10 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 	if err != nil || a == b {
 		return err
 	}
+	if was.Class.External() || is.Class.External() {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "a runtime extension has a say in the control plane: what becomes of it cannot be foretold", Causes: c.controlPlaneCauses(was, is)})
+		return nil
+	}
 	before, problems, err := was.Class.Desired(was.Manifest)
 	if err != nil || len(problems) > 0 {
 		return err
@@ -34,8 +38,19 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 	for _, o := range []struct {
 		was, is *manifest.Object
 		action  Action
-	}{{before.ControlPlane, after.ControlPlane, ControlPlane}, {before.InfrastructureCluster, after.InfrastructureCluster, InPlace}} {
+		words   string
+	}{
+		{before.ControlPlane, after.ControlPlane, ControlPlane, ""},
+		{before.ControlPlaneMachine, after.ControlPlaneMachine, ControlPlane, "the machines of the control plane are replaced"},
+		{before.InfrastructureCluster, after.InfrastructureCluster, InPlace, ""},
+	} {
+		if o.was == nil || o.is == nil { // both, or the webhook refuses the class
+			continue
+		}
 		change, err := c.object(o.was, o.is, o.action)
+		if change.Action == o.action && change.Words == "" {
+			change.Words = o.words
+		}
 		if err != nil {
 			return err
 		}

@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"copyhold.dev/copyhold/catalog"
-	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
 )
 
-// objects compares everything but Clusters.
-func objects(was, is *render.Fleet) []Object {
-	byID := func(f *render.Fleet) map[manifest.ID]*manifest.Object {
+// Objects compares manifests other than Clusters. What the second set lacks is gone or, with a word in kept, could not be rendered.
+func Objects(was, is []*manifest.Object, kept string) ([]Object, error) {
+	byID := func(objects []*manifest.Object) map[manifest.ID]*manifest.Object {
 		out := map[manifest.ID]*manifest.Object{}
-		for _, o := range f.Objects {
+		for _, o := range objects {
 			out[manifest.IDOf(o)] = o
 		}
 		return out
@@ -23,33 +23,71 @@ func objects(was, is *render.Fleet) []Object {
 	before, after := byID(was), byID(is)
 	ids := maps.Clone(before)
 	maps.Copy(ids, after)
-	var out []Object
+	out := []Object{}
 	for id := range ids {
-		a, b := before[id], after[id]
 		o := Object{Kind: id.Kind, Name: id.Namespace + "/" + id.Name}
+		a, b := before[id], after[id]
 		switch {
 		case a == nil:
 			o.Action = Create
+		case b == nil && kept != "":
+			o.Action, o.Words = Rejected, kept
 		case b == nil:
-			o.Action, o.Words = Delete, "it goes once somebody confirms the prune"
-			if len(is.Found) > 0 && is.Found.Failed() {
-				o.Action, o.Words = Rejected, "it cannot be rendered any more; what runs stays as it is"
-			}
-		case !topology.Equal(a.Object, b.Object):
-			o.Action = InPlace
-		default:
+			o.Action, o.Words = gone(id, a)
+		case topology.Equal(a.Object, b.Object):
 			continue
-		}
-		if id.Group == "metallb.io" && o.Action != Create && o.Action != Rejected {
-			o.Action, o.Words = Address, "it hands out control-plane addresses: one that it no longer covers is taken from its cluster"
-		}
-		if isTemplate := len(id.Kind) > 8 && id.Kind[len(id.Kind)-8:] == "Template"; isTemplate && o.Action == Delete {
-			o.Action, o.Words = InPlace, "a template that no class names any more"
+		default:
+			if err := o.changed(a, b, is); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Object) int { return compareText(a.Kind+" "+a.Name, b.Kind+" "+b.Name) })
-	return out
+	return out, nil
+}
+
+// gone is what it means that a manifest is no longer rendered.
+func gone(id manifest.ID, o *manifest.Object) (Action, string) {
+	switch {
+	case id.Group == "metallb.io":
+		return Address, "it hands out control-plane addresses: those that nothing else covers are taken from their clusters"
+	case topology.IsDeployment(o):
+		m := machines(topology.DeploymentMachines(o))
+		return Delete, fmt.Sprintf("its %s go once somebody confirms the prune", m)
+	case strings.HasSuffix(id.Kind, "Template"):
+		return InPlace, "a template that nothing names any more"
+	}
+	return Delete, "it goes once somebody confirms the prune"
+}
+
+// changed says what a manifest that differs does.
+func (o *Object) changed(was, is *manifest.Object, all []*manifest.Object) error {
+	o.Action = InPlace
+	specs := !topology.Equal(was.Object["spec"], is.Object["spec"])
+	switch {
+	case topology.IsDeployment(is):
+		why, onDelete, err := topology.Redeployed(was, is)
+		if err != nil {
+			return err
+		}
+		m, n := machines(topology.DeploymentMachines(was)), machines(topology.DeploymentMachines(is))
+		switch {
+		case len(why) > 0 && onDelete:
+			o.Action, o.Words = OnDelete, strings.Join(why, "; ")
+		case len(why) > 0:
+			o.Action, o.Words = Rollout, fmt.Sprintf("%s: %s", m, strings.Join(why, "; "))
+		case m != n:
+			o.Action, o.Words = Scale, fmt.Sprintf("from %s to %s", m, n)
+		}
+	case manifest.IDOf(is).Group == "metallb.io" && specs:
+		o.Action, o.Words = Address, "it hands out control-plane addresses: one that it no longer covers is taken from its cluster"
+	case strings.HasSuffix(is.GetKind(), "Template") && specs:
+		if users := topology.UsedBy(is, all); len(users) > 0 && !slices.ContainsFunc(users, func(u string) bool { return strings.HasPrefix(u, "ClusterClass ") }) {
+			o.Words = fmt.Sprintf("edited under its name, which %s names: machines that run never take it, only new ones do; give it a new name", strings.Join(users, " and "))
+		}
+	}
+	return nil
 }
 
 func compareText(a, b string) int {

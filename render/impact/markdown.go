@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -44,9 +45,12 @@ func (r *Report) Markdown(w io.Writer) error {
 		return true
 	}
 	cut := !limited(table(mild, func(d *Diff) string { return cell(d.line()) }))
-	if len(r.Objects) > 0 {
+	if slices.ContainsFunc(r.Objects, func(o Object) bool { return !o.ofClass() }) {
 		s := "\n| action | object | |\n|---|---|---|\n"
 		for _, o := range r.Objects {
+			if o.ofClass() {
+				continue
+			}
 			s += fmt.Sprintf("| %s | %s | %s |\n", o.Action, cell(o.Kind+" "+o.Name), cell(o.Words))
 		}
 		cut = !limited(s) || cut

@@ -28,6 +28,9 @@ func (r *Report) Text(w io.Writer, verbose bool, paint func(Action, string) stri
 		}
 	}
 	for _, o := range r.Objects {
+		if o.ofClass() {
+			continue // what it does is said of the clusters
+		}
 		line := fmt.Sprintf("%s  %s %s", paint(o.Action, fmt.Sprintf("%-13s", o.Action)), o.Kind, o.Name)
 		if o.Words != "" {
 			line += ": " + o.Words
@@ -46,6 +49,11 @@ func (r *Report) Text(w io.Writer, verbose bool, paint func(Action, string) stri
 	b.WriteString(r.Total() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ofClass reports whether the object is part of a ClusterClass and only comes or changes.
+func (o Object) ofClass() bool {
+	return (o.Kind == "ClusterClass" || strings.HasSuffix(o.Kind, "Template")) && !o.Action.AtLeast(ControlPlane)
 }
 
 // line is what happens to a cluster, in one line: its changes worst first, with the first cause of each.
@@ -239,7 +247,11 @@ func (r *Report) Total() string {
 	add("%s with other addresses", Address, of(Address))
 	add("%s to roll (%s)", Rollout, pools(Rollout), totals[Rollout].Machines)
 	add("%s to roll with the next reconcile (%s)", Latent, pools(Latent), totals[Latent].Machines)
-	add("%s unknown (%s)", Unknown, pools(Unknown), totals[Unknown].Machines)
+	if t := totals[Unknown]; t.Pools > 0 {
+		parts = append(parts, fmt.Sprintf("%s unknown (%s)", pools(Unknown), t.Machines))
+	} else {
+		add("%s unknown", Unknown, of(Unknown))
+	}
 	add("%s on delete (%s)", OnDelete, pools(OnDelete), totals[OnDelete].Machines)
 	add("%s with too new an image", ImageSkew, pools(ImageSkew))
 	add("%s to change in place", ControlPlane, count(totals[ControlPlane].Clusters, "control plane"))

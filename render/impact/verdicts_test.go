@@ -36,6 +36,9 @@ func patchOn(template string) edit {
 	return edit{classFile, "  - name: join\n", "  - name: probe\n    definitions:\n    - selector: *worker\n      jsonPatches:\n      - {op: add, path: /spec/template/spec/virtualMachineTemplate/spec/template/metadata/annotations/probe, valueFrom: {template: '" + template + "'}}\n  - name: join\n"}
 }
 
+// external has a runtime extension patch the class.
+var external = edit{classFile, "  - name: medium\n", "  - name: ours\n    external: {generatePatchesExtension: ours}\n  - name: medium\n"}
+
 var verdicts = []verdict{
 	{name: "nothing", want: "none"},
 
@@ -131,6 +134,13 @@ var verdicts = []verdict{
 	{name: "a patch of the class that begins to read the uid", edits: []edit{patchOn("{{ .builtin.cluster.uid }}")}, want: "unknown md-0"},
 	{name: "a class that reads all there is", given: []edit{patchOn("{{ toJson . | sha256sum }}")}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "unknown md-0"},
 	{name: "a class that reads its name", given: []edit{patchOn("{{ .builtin.cluster.name }}")}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "rollout md-0"},
+
+	{name: "a change of a class that a runtime extension patches", given: []edit{external}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "unknown, unknown md-0"},
+	{name: "replicas in a class that a runtime extension patches", given: []edit{external}, edits: []edit{{solar, "replicas: 3", "replicas: 4"}}, want: "unknown, unknown md-0, scale md-0"},
+	{name: "a control plane that a runtime extension patches", given: []edit{external}, edits: []edit{{solar, "  workers:", "  controlPlane: {dataStore: fast}\n  workers:"}}, want: "unknown, unknown md-0"},
+	{name: "no change in a class that a runtime extension patches", given: []edit{external}, want: "none"},
+	{name: "a runtime extension that begins to patch the class", edits: []edit{external}, want: "unknown, unknown md-0"},
+	{name: "a runtime extension that brings variables", edits: []edit{{classFile, "  - name: medium\n", "  - name: ours\n    external: {generatePatchesExtension: ours, discoverVariablesExtension: ours}\n  - name: medium\n"}}, want: "rejected"},
 
 	// What comes and goes.
 	{name: "the request gone", edits: []edit{{solar, "", ""}}, want: "delete"},

@@ -14,19 +14,20 @@ import (
 // Decode fills the struct that into points to, and finds every key that does not fit it. The struct is filled only when the
 // result has no error. Fields are matched by their json tag, exactly. noun starts the names of the findings (request/unknown-field).
 func (d Document) Decode(noun string, into any) diag.List {
+	root := d.tree()
 	w := walker{file: d.File, noun: noun}
-	w.walk(d.root, reflect.TypeOf(into).Elem())
+	w.walk(root, reflect.TypeOf(into).Elem())
 	if w.found.Failed() {
 		return w.found
 	}
-	if err := fill(d.root, reflect.ValueOf(into).Elem()); err != nil { // the walk above is meant to leave nothing for this
+	if err := fill(root, reflect.ValueOf(into).Elem()); err != nil { // the walk above is meant to leave nothing for this
 		w.found.Add(diag.Errorf(d.At(), noun+"/unreadable", "%v", err))
 	}
 	return w.found
 }
 
 // Value is the document as maps, lists, strings, booleans, nil and json.Number.
-func (d Document) Value() map[string]any { return value(d.root).(map[string]any) }
+func (d Document) Value() map[string]any { return value(d.tree()).(map[string]any) }
 
 type walker struct {
 	file  string

@@ -30,14 +30,37 @@ const maxKey = 512
 // Document is one YAML document, with the place of every node in it.
 type Document struct {
 	File string
-	root *node // the document's mapping, never nil
+	root *node  // the document's mapping; nil when the text is kept instead
+	text string // what quick read, or ""
+}
+
+// Lean is the document without its tree, which is read again when it is asked for a place or a value. It is for those that are kept
+// by the thousands, and asked when something is wrong with them.
+func (d Document) Lean() Document {
+	if d.text != "" {
+		d.root = nil
+	}
+	return d
+}
+
+// tree is the document's mapping, never nil.
+func (d Document) tree() *node {
+	if d.root != nil {
+		return d.root
+	}
+	root, ok := quick(d.text)
+	if !ok {
+		panic("strict: a text that was read cannot be read again")
+	}
+	return root
 }
 
 // Parse splits a file in its documents. Empty and comment-only documents are left out.
 // A file that is not readable YAML gives the documents before the fault and a finding at it.
 func Parse(file string, data []byte) ([]Document, diag.List) {
-	if root, ok := quick(data); ok {
-		return []Document{{File: file, root: root}}, nil
+	text := string(data)
+	if root, ok := quick(text); ok {
+		return []Document{{File: file, root: root, text: text}}, nil
 	}
 	return parse(file, data)
 }
@@ -225,7 +248,7 @@ func control(s string) (rune, bool) {
 
 // At is the place of the value under a path of keys and list indexes, or of the deepest part of the path that is there.
 func (d Document) At(path ...string) diag.Pos {
-	n := d.root
+	n := d.tree()
 	for _, p := range path {
 		next := n.child(p)
 		if next == nil {
@@ -265,7 +288,7 @@ func (d Document) Text(path ...string) string {
 }
 
 func (d Document) find(path []string) (*node, bool) {
-	n := d.root
+	n := d.tree()
 	for _, p := range path {
 		if n = n.child(p); n == nil {
 			return nil, false

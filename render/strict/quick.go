@@ -10,17 +10,17 @@ import (
 // place; of anything beyond, whether that is wrong or merely rare, it says that it is not for it. It never finds a fault.
 //
 // Tests compare it with the parser on whatever it accepts.
-func quick(data []byte) (*node, bool) {
-	if len(data) > MaxSize {
+func quick(text string) (*node, bool) {
+	if len(text) > MaxSize {
 		return nil, false
 	}
-	for _, c := range data {
-		if c < ' ' && c != '\n' || c > '~' {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' && c != '\n' || c > '~' {
 			return nil, false
 		}
 	}
 	stack := stacks.Get().(*[]node)
-	p := reader{text: string(data), stack: (*stack)[:0]}
+	p := reader{text: text, stack: (*stack)[:0]}
 	defer func() {
 		if all := p.stack[:cap(p.stack)]; len(all) <= mostStack {
 			clear(all) // or it would keep a file's text

@@ -14,7 +14,7 @@ import (
 // compare reports whether quick accepts a text, and fails when it then reads anything else than the parser does.
 func compare(t *testing.T, data []byte) bool {
 	t.Helper()
-	root, ok := quick(data)
+	root, ok := quick(string(data))
 	if !ok {
 		return false
 	}

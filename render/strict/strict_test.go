@@ -50,6 +50,20 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// A document that is kept lean answers as it did.
+func TestLean(t *testing.T) {
+	for _, text := range []string{"a: {b: c}\nd: 1\n", "a: {b: \"\\x63\"}\nd: 1\n"} { // the second is the parser's
+		docs, found := Parse("f.yaml", []byte(text))
+		if len(found) > 0 {
+			t.Fatal(found)
+		}
+		lean := docs[0].Lean()
+		if lean.At("a", "b") != docs[0].At("a", "b") || lean.KeyAt("d") != docs[0].KeyAt("d") || lean.Text("a", "b") != "c" || !lean.Has("d") || !cmp.Equal(lean.Value(), docs[0].Value()) {
+			t.Errorf("Lean of %q answers otherwise", text)
+		}
+	}
+}
+
 type target struct {
 	Name  string            `json:"name"`
 	Count *int32            `json:"count,omitempty"`

@@ -62,6 +62,7 @@ var engine sync.Mutex
 type Class struct {
 	class     *clusterv1.ClusterClass
 	templates map[templateKey]*manifest.Object
+	external  []clusterv1.ClusterClassPatch // patches by runtime extensions, which nobody can ask offline; class is without them
 	digest    string
 	webhook   *admission.Cluster
 	memo      *memo[admitted]
@@ -119,6 +120,10 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 		return nil, []Problem{{Detail: fmt.Sprintf("there is no ClusterClass %s", key)}}, nil
 	}
 	c.keepReferenced()
+	c.digest = c.sum()
+	if problems := c.takeExternal(); len(problems) > 0 {
+		return nil, problems, nil
+	}
 	ctx := context.Background()
 	if _, err := (&admission.ClusterClass{}).ValidateCreate(ctx, c.class); err != nil {
 		return nil, problemsOf(err), nil
@@ -126,13 +131,33 @@ func NewClass(objects []*manifest.Object, key Key) (*Class, []Problem, error) {
 	if missing := c.missing(); len(missing) > 0 {
 		return nil, missing, nil
 	}
-	c.digest = c.sum()
 	if err := c.reconcile(ctx, scheme); err != nil {
 		return nil, nil, err
 	}
 	c.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{c.class}}}
 	return c, nil, nil
 }
+
+// takeExternal takes the patches by runtime extensions out of the class. What they would do is unknown, and said to be wherever it bears
+// on something; the rest of the class can be worked with. An extension that brings variables cannot be done without.
+func (c *Class) takeExternal() []Problem {
+	var problems []Problem
+	c.class.Spec.Patches = slices.DeleteFunc(c.class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {
+		if p.External == nil {
+			return false
+		}
+		if p.External.DiscoverVariablesExtension != "" {
+			problems = append(problems, Problem{Field: "spec.patches[" + p.Name + "].external.discoverVariablesExtension",
+				Detail: "the class has variables that a runtime extension brings; it cannot be asked offline"})
+		}
+		c.external = append(c.external, p)
+		return true
+	})
+	return problems
+}
+
+// External reports whether runtime extensions have a say in what the class makes.
+func (c *Class) External() bool { return len(c.external) > 0 }
 
 // references are the templates a class names, each with the place it is named at.
 func references(class *clusterv1.ClusterClass) map[string]clusterv1.ClusterClassTemplateReference {

@@ -72,7 +72,7 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 		}
 	}
 	slices.Sort(fresh)
-	with = &Class{class: class, templates: c.templates, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
+	with = &Class{class: class, templates: c.templates, external: c.external, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
 	with.defaults = sync.OnceValue(with.readDefaults)
 	with.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{class}}}
 	return with, fresh, slices.Sorted(maps.Keys(left))

@@ -27,6 +27,7 @@ const AnnotationPrefix = "rollout.copyhold.dev/"
 type Desired struct {
 	InfrastructureCluster *manifest.Object
 	ControlPlane          *manifest.Object
+	ControlPlaneMachine   *manifest.Object // machine template of the control plane; nil when it is hosted
 	Pools                 map[string]*Pool // by name in the Cluster's topology
 }
 
@@ -104,7 +105,7 @@ func (c *Class) generate(cl *clusterv1.Cluster) (*Desired, []Problem, error) {
 	if err != nil {
 		return nil, []Problem{{Detail: oneLine(err.Error())}}, nil
 	}
-	d := &Desired{InfrastructureCluster: state.InfrastructureCluster, ControlPlane: state.ControlPlane.Object, Pools: map[string]*Pool{}}
+	d := &Desired{InfrastructureCluster: state.InfrastructureCluster, ControlPlane: state.ControlPlane.Object, ControlPlaneMachine: state.ControlPlane.InfrastructureMachineTemplate, Pools: map[string]*Pool{}}
 	for name, md := range state.MachineDeployments {
 		d.Pools[name] = &Pool{
 			Name: name, Infrastructure: md.InfrastructureMachineTemplate, Bootstrap: md.BootstrapTemplate,

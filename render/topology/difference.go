@@ -213,6 +213,11 @@ func PoolOf(o *manifest.Object, pool string) map[string]any {
 	return nil
 }
 
+// HasMachinePools reports whether a Cluster has worker pools of the other kind, which none of this speaks of.
+func HasMachinePools(o *manifest.Object) bool {
+	return len(list(o, "spec", "topology", "workers", "machinePools")) > 0
+}
+
 // PoolNames are the worker pools of a Cluster, in its order.
 func PoolNames(o *manifest.Object) []string {
 	var out []string

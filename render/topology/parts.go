@@ -89,7 +89,9 @@ func annotated(md map[string]any, name string) bool {
 }
 
 // SameClass reports whether two classes are one object, whatever their templates hold.
-func (c *Class) SameClass(other *Class) bool { return sameJSON(c.class.Spec, other.class.Spec) }
+func (c *Class) SameClass(other *Class) bool {
+	return sameJSON([]any{c.class.Spec, c.external}, []any{other.class.Spec, other.external})
+}
 
 // ControlPlaneKey is the key of a Cluster's control plane and infrastructure.
 func (c *Class) ControlPlaneKey(o *manifest.Object) (PartKey, error) {
@@ -138,12 +140,8 @@ func (c *Class) part(refs ...clusterv1.ClusterClassTemplateReference) part {
 
 // patchesOn are the patches of the class cut down to their definitions for one kind of template, in order.
 func (c *Class) patchesOn(t *manifest.Object) []clusterv1.ClusterClassPatch {
-	var out []clusterv1.ClusterClassPatch
+	out := slices.Clone(c.external)
 	for _, p := range c.class.Spec.Patches {
-		if p.External != nil {
-			out = append(out, p)
-			continue
-		}
 		p.Description = ""
 		p.Definitions = slices.DeleteFunc(slices.Clone(p.Definitions), func(d clusterv1.PatchDefinition) bool {
 			return d.Selector.APIVersion != t.GetAPIVersion() || d.Selector.Kind != t.GetKind()

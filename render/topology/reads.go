@@ -39,11 +39,14 @@ var unknowables = []string{
 	"builtin.machineDeployment.infrastructureRef.name",
 }
 
+// extension stands among the paths for all that a runtime extension reads.
+const extension = "a runtime extension"
+
 // unknowable are the paths that hold an unknowable builtin, sorted.
 func (r reads) unknowable() []string {
 	var out []string
 	for _, p := range slices.Sorted(maps.Keys(r.paths)) {
-		if p == "external patch" || slices.ContainsFunc(unknowables, func(u string) bool { return p == u || strings.HasPrefix(p, u+".") }) {
+		if p == extension || slices.ContainsFunc(unknowables, func(u string) bool { return p == u || strings.HasPrefix(p, u+".") }) {
 			out = append(out, p)
 		}
 	}
@@ -82,11 +85,10 @@ func (c *Class) reads(t *manifest.Object) reads {
 		return r
 	}
 	r := reads{paths: map[string]bool{}}
+	if c.External() {
+		r.paths[extension], r.everything = true, true
+	}
 	for _, p := range c.class.Spec.Patches {
-		if p.External != nil {
-			r.paths["external patch"] = true
-			continue
-		}
 		for _, d := range p.Definitions {
 			if d.Selector.APIVersion == t.GetAPIVersion() && d.Selector.Kind == t.GetKind() {
 				r.text(p.EnabledIf)

@@ -62,6 +62,13 @@ func run(copyhold string, rounds int) error {
 		{"allocate 10,000 clusters in an empty /16", []string{"allocate", "--root", ten}, func() error { return os.RemoveAll(filepath.Join(ten, "ledger")) }},
 		{"allocate again, nothing to do", []string{"allocate", "--root", ten}, nil},
 		{"check 10,000 clusters and their ledger", []string{"check", "--root", ten}, nil},
+		{"diff: one changed request in 10,000 clusters", []string{"diff", "--root", ten}, func() error { return change(ten, "tenants/tenant-07/cluster-007.yaml", "replicas: 3", "replicas: 4") }},
+		{"diff: an edit of the class of 1,000 clusters of 20 shapes", []string{"diff", "--root", thousand}, func() error {
+			if err := allocated(bin, thousand); err != nil {
+				return err
+			}
+			return change(thousand, "catalog/classes/kmetal/values.yaml", "small: {cores: 2", "small: {cores: 3")
+		}},
 	} {
 		m, err := median(bin, c.args, rounds, c.before)
 		if err != nil {
@@ -121,6 +128,7 @@ func makeFleet(bin, dir string, tenants, each int, pinned bool) error {
 			return err
 		}
 		for c := range each {
+			shape := n % 20
 			pin := ""
 			if pinned {
 				pin = fmt.Sprintf("  address: 198.18.%d.%d\n", n/250, n%250+1)
@@ -131,10 +139,10 @@ metadata: {name: cluster-%03d}
 spec:
   tier: kubeadm
   version: %s
-  subnet: production
+  subnet: net-%02d
 %s  workers:
     md-0: {replicas: %d, size: %s}
-`, c, []string{"v1.33.5", "v1.34.1"}[n%2], pin, n%5+1, []string{"small", "medium", "large"}[n%3])
+`, c, []string{"v1.33.5", "v1.34.1"}[shape%2], shape, pin, n%5+1, []string{"small", "medium", "large"}[shape%3])
 			n++
 			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("cluster-%03d.yaml", c)), []byte(request), 0o644); err != nil {
 				return err
@@ -142,4 +150,33 @@ spec:
 		}
 	}
 	return nil
+}
+
+// allocated gives the clusters of a fleet their places in the ledger.
+func allocated(bin, dir string) error {
+	if out, err := exec.Command(bin, "allocate", "--root", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("allocate: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// change commits a fleet once, and edits one of its files.
+func change(dir, file, from, to string) error {
+	name := filepath.Join(dir, file)
+	if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+		return nil // done before the first round
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"-c", "user.name=copyhold", "-c", "user.email=copyhold@example.org", "commit", "-q", "-m", "base"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("git %s: %w\n%s", args[0], err, out)
+		}
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(data, []byte(from)) {
+		return fmt.Errorf("%s does not hold %q", file, from)
+	}
+	return os.WriteFile(name, bytes.Replace(data, []byte(from), []byte(to), 1), 0o644)
 }
