@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
 )
@@ -97,7 +99,9 @@ func addTimes(sum, q *resource.Quantity, n int64) {
 // weigh works out what a cluster takes that is not rendered, and whether its machines boot what it asks for.
 func (p *part) weigh(d *draft) {
 	var pools map[string]*topology.Pool
-	if o, problems, err := d.class.Admit(d.composed); err == nil && len(problems) == 0 {
+	alike := &manifest.Object{Object: maps.Clone(d.composed.Object)} // Cluster API's answers are kept by content: clusters that differ in name share one
+	alike.Object["metadata"] = map[string]any{"namespace": "x", "name": "x"}
+	if o, problems, err := d.class.Admit(alike); err == nil && len(problems) == 0 {
 		if known, problems, err := d.class.Pools(o); err == nil && len(problems) == 0 { // what is wrong is found when it is rendered
 			pools = known
 			p.images(d, pools)
