@@ -191,5 +191,9 @@ func (d *draft) inPool(c *catalog.Catalog) {
 	if state == ledger.Reserved {
 		why = fmt.Sprintf("reserved in address pool %q", pool.Name)
 	}
-	d.found.Add(d.admission(d.origin("address"), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why))
+	f := d.admission(d.origin("address"), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why)
+	if d.record != nil && d.base != nil && d.base.platform { // the address may have been given out before the same change shrank the pool
+		f.Severity = diag.Warning
+	}
+	d.found.Add(f)
 }

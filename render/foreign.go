@@ -172,6 +172,7 @@ func touchedRequests(base, head fs.FS, dir string) (map[string]bool, error) {
 type before struct {
 	changed  map[string]bool             // files of the tenants that the change touches
 	clusters map[string]*request.Cluster // those that were in them, by namespace/name
+	platform bool                        // the change touches the catalog too
 }
 
 // of is what a request was before: itself when its file is not touched or no change is looked at, nil when it was not there.
@@ -182,12 +183,15 @@ func (b *before) of(c *request.Cluster) *request.Cluster {
 	return b.clusters[c.String()]
 }
 
-func requestsBefore(base, head fs.FS, dir string) (*before, error) {
-	was, is, err := changed(base, head, dir)
+func requestsBefore(base, head fs.FS, folders Folders) (*before, error) {
+	was, is, err := changed(base, head, folders.Catalog)
 	if err != nil {
 		return nil, err
 	}
-	out := &before{map[string]bool{}, map[string]*request.Cluster{}}
+	out := &before{changed: map[string]bool{}, clusters: map[string]*request.Cluster{}, platform: len(was)+len(is) > 0}
+	if was, is, err = changed(base, head, folders.Tenants); err != nil {
+		return nil, err
+	}
 	for name := range is {
 		out.changed[name] = true
 	}

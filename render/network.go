@@ -6,6 +6,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/request"
 )
 
 // subnet is what is known of a subnet of a tenant, whoever makes it.
@@ -164,4 +165,27 @@ func (d *draft) overlap(a, b span, consequence string) {
 	}
 	d.found.Add(d.admission(field, "network/overlap", "%s %s overlap %s %s: %s", a.what, a.Prefix, b.what, b.Prefix, consequence).
 		Hintf("give the cluster ranges of its own with spec.clusterNetwork; they cannot be changed later"))
+}
+
+// overlapping finds subnets of a tenant that overlap each other or the platform's ranges. The ledger knows no subnet, so nobody can tell
+// one that is new from one that clusters stand on: both are only warned.
+func (t *Tenant) overlapping(c *catalog.Catalog) diag.List {
+	var found diag.List
+	warn := func(s *request.Subnet, what string, other netip.Prefix, consequence string) {
+		if own := prefix(s.Spec.CIDR); own.IsValid() && own.Overlaps(other) {
+			found.Add(diag.Warnf(s.At("spec", "cidr"), "network/overlap", "subnet %q %s overlaps %s %s: %s", s.Name, own, what, other, consequence))
+		}
+	}
+	for i, s := range t.Subnets {
+		for _, other := range t.Subnets[:i] {
+			warn(s, fmt.Sprintf("subnet %q", other.Name), prefix(other.Spec.CIDR), "both are of one tenant's network, where an address is there once")
+		}
+		for _, name := range catalog.Sorted(t.terms.Subnets) {
+			warn(s, fmt.Sprintf("subnet %q", name), prefix(t.terms.Subnets[name].CIDR), "both are of one tenant's network, where an address is there once")
+		}
+		for _, key := range catalog.Sorted(c.PlatformCIDRs) {
+			warn(s, "the platform's "+key, prefix(c.PlatformCIDRs[key]), "machines cannot reach what the platform has there")
+		}
+	}
+	return found
 }

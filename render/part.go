@@ -127,6 +127,9 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		found.Add(d.found...)
 	}
+	if slices.ContainsFunc(t.Subnets, func(s *request.Subnet) bool { return p.in.Selected(s.File()) }) {
+		found.Add(t.overlapping(p.in.Catalog)...)
+	}
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)
 	}

@@ -159,7 +159,7 @@ func Check(base, tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		return in, found, err
 	}
 	if base != nil {
-		if in.base, err = requestsBefore(base, tree, in.Folders.Tenants); err != nil {
+		if in.base, err = requestsBefore(base, tree, in.Folders); err != nil {
 			return in, found, err
 		}
 	}
