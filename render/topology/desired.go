@@ -43,6 +43,8 @@ type Pool struct {
 	// Unknown says what the templates depend on that only a management cluster knows, each as a patch names it; when there is
 	// something, nobody can tell offline whether a change rolls the pool.
 	Unknown []string
+
+	unknownInfrastructure, unknownBootstrap []string
 }
 
 // Desired runs Cluster API's generator (exp/topology/desiredstate) on a Cluster that was admitted. It looks at the Cluster as if it were
@@ -66,12 +68,10 @@ type generated struct {
 }
 
 func (c *Class) desired(o *manifest.Object) generated {
-	cl := &clusterv1.Cluster{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, cl); err != nil {
-		return generated{err: fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)}
+	cl, err := settledCluster(o)
+	if err != nil {
+		return generated{err: err}
 	}
-	cl.Annotations = settledAnnotations(o)
-	cl.UID = "00000000-0000-4000-8000-000000000001"
 	d, problems, err := c.generate(cl)
 	if err != nil || len(problems) > 0 {
 		return generated{problems: problems, err: err}
@@ -80,6 +80,17 @@ func (c *Class) desired(o *manifest.Object) generated {
 		return generated{err: err}
 	}
 	return generated{desired: d}
+}
+
+// settledCluster is a Cluster as the generator takes it.
+func settledCluster(o *manifest.Object) (*clusterv1.Cluster, error) {
+	cl := &clusterv1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, cl); err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
+	}
+	cl.Annotations = settledAnnotations(o)
+	cl.UID = "00000000-0000-4000-8000-000000000001"
+	return cl, nil
 }
 
 // settledAnnotations are the Cluster's annotations without our own: those are made of the desired state.
@@ -173,40 +184,60 @@ func (c *Class) blueprint(cl *clusterv1.Cluster) *scope.ClusterBlueprint {
 
 // findUnknown notes for each pool what its templates depend on that cannot be known offline. A patch that reads such an input by name
 // is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the generator is run again with
-// those inputs changed, and the pool compared.
+// those inputs changed, and the template compared.
 func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
 	var again *Desired
 	for _, name := range slices.Sorted(maps.Keys(d.Pools)) {
 		p := d.Pools[name]
-		r := c.reads(p.Infrastructure).plus(c.reads(p.Bootstrap))
-		p.Unknown = r.unknowable()
-		if len(p.Unknown) > 0 || !r.everything {
-			continue
-		}
-		if again == nil {
-			varied := cl.DeepCopy()
-			varied.UID = "ffffffff-ffff-4fff-bfff-fffffffffffe"
-			if varied.Annotations == nil {
-				varied.Annotations = map[string]string{}
-			}
-			for pool := range d.Pools {
-				varied.Annotations[AnnotationPrefix+pool] = "v1:0000000000000000"
-			}
-			var problems []Problem
-			var err error
-			if again, problems, err = c.generate(varied); err != nil {
-				return err
-			}
-			if len(problems) > 0 {
-				p.Unknown = []string{"builtin"}
-				again = nil
+		for _, t := range []struct {
+			object *manifest.Object
+			of     func(*Pool) *manifest.Object
+			into   *[]string
+		}{
+			{p.Infrastructure, func(p *Pool) *manifest.Object { return p.Infrastructure }, &p.unknownInfrastructure},
+			{p.Bootstrap, func(p *Pool) *manifest.Object { return p.Bootstrap }, &p.unknownBootstrap},
+		} {
+			r := c.reads(t.object)
+			*t.into = r.unknowable()
+			if len(*t.into) > 0 || !r.everything {
 				continue
 			}
+			if again == nil {
+				var problems []Problem
+				var err error
+				if again, problems, err = c.generate(varied(cl, d)); err != nil {
+					return err
+				}
+				if len(problems) > 0 {
+					again = &Desired{}
+				}
+			}
+			if q := again.Pools[name]; q == nil || !sameJSON(t.object.Object["spec"], t.of(q).Object["spec"]) {
+				*t.into = []string{"builtin"}
+			}
 		}
-		q := again.Pools[name]
-		if !sameJSON(p.Infrastructure.Object["spec"], q.Infrastructure.Object["spec"]) || !sameJSON(p.Bootstrap.Object["spec"], q.Bootstrap.Object["spec"]) {
-			p.Unknown = []string{"builtin"}
-		}
+		p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.unknownInfrastructure, p.unknownBootstrap))))
 	}
 	return nil
+}
+
+// unknownOf is what of Unknown comes from one of the pool's templates.
+func (p *Pool) unknownOf(template *manifest.Object) []string {
+	if template == p.Infrastructure {
+		return p.unknownInfrastructure
+	}
+	return p.unknownBootstrap
+}
+
+// varied is a Cluster with other values of what cannot be known.
+func varied(cl *clusterv1.Cluster, d *Desired) *clusterv1.Cluster {
+	out := cl.DeepCopy()
+	out.UID = "ffffffff-ffff-4fff-bfff-fffffffffffe"
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	for pool := range d.Pools {
+		out.Annotations[AnnotationPrefix+pool] = "v1:0000000000000000"
+	}
+	return out
 }
