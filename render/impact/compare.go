@@ -52,7 +52,9 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 		}
 	}
 	kept := ""
-	if is.Found.Failed() {
+	if slices.ContainsFunc(is.Found, func(f diag.Finding) bool {
+		return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/")
+	}) {
 		kept = "it cannot be rendered any more; what runs stays as it is"
 	}
 	var err error

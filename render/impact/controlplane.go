@@ -1,8 +1,11 @@
 package impact
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/manifest"
@@ -54,12 +57,42 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		if err != nil {
 			return err
 		}
+		if change.Action == ControlPlane && o.words == "" && was.Request.Spec.Version != is.Request.Spec.Version {
+			steps, err := upgrade(was, is)
+			if err != nil {
+				return err
+			}
+			change.Words = join(change.Words, steps)
+		}
 		if change.Action != "" {
 			change.Causes = c.controlPlaneCauses(was, is)
 			d.Changes = append(d.Changes, change)
 		}
 	}
 	return nil
+}
+
+// upgrade says in which order an upgrade goes on, where there is an order.
+func upgrade(was, is *render.Cluster) (string, error) {
+	first, then, err := topology.UpgradeSteps(was.Class, is.Class, was.Manifest, is.Manifest)
+	if err != nil {
+		return "", err
+	}
+	words := ""
+	if len(first) > 1 {
+		words = "the control plane goes through " + strings.Join(first, ", ")
+		if len(then) > 1 {
+			words += fmt.Sprintf(" and workers are replaced %d times, for %s", len(then), strings.Join(then, ", "))
+		}
+	}
+	if pools := topology.PoolNames(is.Manifest); len(pools) > 1 {
+		atOnce := "one at a time"
+		if n := is.Manifest.GetAnnotations()[clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation]; n != "" && n != "1" {
+			atOnce = n + " at a time"
+		}
+		words = join(words, "after it the worker pools, "+atOnce+": "+strings.Join(pools, ", "))
+	}
+	return words, nil
 }
 
 // object compares two states of an object that Cluster API changes in place.
