@@ -186,6 +186,8 @@ func (c *Class) key(o *manifest.Object, p part, of, entry any) (PartKey, error) 
 func (c *Class) behind(builtin string, o *manifest.Object) (any, bool) {
 	under := func(prefix string) bool { return builtin == prefix || strings.HasPrefix(builtin, prefix+".") }
 	switch {
+	case builtin == "builtin.machineDeployment", under("builtin.machineDeployment.metadata"): // its labels name the cluster
+		return o.GetName(), true
 	case under("builtin.machineDeployment"), under("builtin.cluster.uid"): // the pool's topology is part of its key; a cluster keeps its uid
 		return nil, true
 	case under("builtin.cluster.name"):

@@ -16,6 +16,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -155,6 +156,7 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 		return nil, err
 	}
 	errs := validation.ValidateCustomResource(nil, o.Object, validator)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, o.Object)...)
 	if rules := k.rules(); rules != nil && len(errs) == 0 {
 		var was map[string]any
 		if old != nil && old.GroupVersionKind() == o.GroupVersionKind() {
