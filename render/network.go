@@ -85,14 +85,18 @@ func (d *draft) serverAddress(name string, s subnet, t *Tenant) {
 	case a == s.gateway:
 		d.found.Add(d.admission(origin, "server-address/gateway", "server address %s is the gateway of subnet %q: the two answer for one address, and the subnet loses its way out", a, name))
 	}
-	if s.pooled {
-		return
-	}
 	for _, other := range t.Clusters {
-		if other != d.request && other.Spec.ServerAddress == text && other.Spec.Subnet == d.request.Spec.Subnet {
-			d.found.Add(d.admission(origin, "server-address/duplicate", "server address %s of %s is that of %s too: workers of one would join the other", a, d.request, other).
-				Hintf("the one that came later must take another"))
+		r, pool := t.Records[other.Name], ""
+		theirs := other.Spec.ServerAddress
+		if r != nil && r.ServerAddress != "" {
+			theirs, pool = r.ServerAddress, r.ServerPool
 		}
+		// Two of one pool are the ledger's to find.
+		if other == d.request || address(theirs) != a || d.record != nil && pool != "" && d.record.ServerPool == pool {
+			continue
+		}
+		d.found.Add(diag.Errorf(d.request.At(origin...), "server-address/duplicate", "server address %s of %s is that of %s too: workers of one would join the other", a, d.request, other).
+			Hintf("all subnets of a tenant lie in one network: one of the two must get another address"))
 	}
 }
 

@@ -141,7 +141,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 // draft pairs a request with its tier, class and record. It is nil when there is nothing to compose; the reason is found, there or by
 // the builder. What is found of a draft is with it.
 func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
-	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, base: p.in.base}
+	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
 	d.offeredVersion(p.in.Catalog)
 	tier, ok := p.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {
