@@ -137,20 +137,20 @@ func (s *Schemas) Default(o *manifest.Object) (*manifest.Object, error) {
 }
 
 // Validate tells what an API server would refuse of an object: fields that the schema does not declare (server-side apply fails on
-// them, as it does in Cluster API's topology controller), wrong values, and CEL rules. With old, the rules about changes hold too.
+// them, as it does in Cluster API's topology controller), wrong values, and CEL rules. With old it is a change that Cluster API applies:
+// the rules about changes hold too, and no object may be emptied (see Emptied).
 func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	k, err := s.kind(o.GroupVersionKind())
 	if k == nil || err != nil {
 		return nil, err
 	}
+	given := o
 	var out []Problem
 	for _, p := range undeclared(o, k.structural) {
 		out = append(out, Problem{Field: p, Type: string(field.ErrorTypeForbidden), Detail: "field not declared in schema"})
 	}
-	o, err = s.Default(o)
-	if err != nil {
-		return nil, err
-	}
+	o = o.DeepCopy()
+	defaulting.Default(o.Object, k.structural) // a null that a patch has written stays, and is refused where it may not be
 	validator, err := k.validator()
 	if err != nil {
 		return nil, err
@@ -170,6 +170,11 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	}
 	for _, e := range errs {
 		out = append(out, Problem{Field: e.Field, Type: string(e.Type), Detail: e.ErrorBody()})
+	}
+	for _, e := range s.Emptied(old, given) {
+		if !e.Replaced {
+			out = append(out, Problem{Field: e.Field, Type: string(field.ErrorTypeInvalid), Detail: "an object that had fields and is empty now: server-side apply makes null of it; take it away, or keep one of its fields"})
+		}
 	}
 	return out, nil
 }
