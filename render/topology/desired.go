@@ -200,6 +200,8 @@ func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
 		switch {
 		case !p.reads.everything:
 			continue
+		case c.External():
+			continue
 		case len(*p.unknown) > 0: // so there is nothing to be learned from trying
 			*p.unknown = append(*p.unknown, "builtin")
 			continue

@@ -3,6 +3,7 @@ package topology
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 
@@ -29,7 +30,15 @@ func (s *Schemas) Emptied(was, is *manifest.Object) []Emptied {
 	spec := k.structural.Properties["spec"]
 	var out []Emptied
 	emptied("spec", was.Object["spec"], is.Object["spec"], &spec, &out)
+	for i := range out { // a webhook fills these on the dry run
+		out[i].Replaced = out[i].Replaced || is.GroupVersionKind() == kubeadmTemplate && kubeadmFills(out[i].Field)
+	}
 	return out
+}
+
+func kubeadmFills(field string) bool {
+	_, below, ok := strings.Cut(field, "spec.template.spec.")
+	return ok && slices.Contains([]string{"initConfiguration", "initConfiguration.nodeRegistration", "joinConfiguration", "joinConfiguration.nodeRegistration"}, below)
 }
 
 func emptied(path string, was, is any, s *structuralschema.Structural, out *[]Emptied) {

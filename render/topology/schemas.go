@@ -171,6 +171,9 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	for _, e := range errs {
 		out = append(out, Problem{Field: e.Field, Type: string(e.Type), Detail: e.ErrorBody()})
 	}
+	if len(out) == 0 {
+		out = kubeadmProblems(o)
+	}
 	for _, e := range s.Emptied(old, given) {
 		if !e.Replaced {
 			out = append(out, Problem{Field: e.Field, Type: string(field.ErrorTypeInvalid), Detail: "an object that had fields and is empty now: server-side apply makes null of it; take it away, or keep one of its fields"})
@@ -200,18 +203,21 @@ func undeclared(o *manifest.Object, s *structuralschema.Structural) []string {
 func (s *Schemas) explicit(o *manifest.Object) (any, error) {
 	spec := o.Object["spec"]
 	k, err := s.kind(o.GroupVersionKind())
-	if k == nil || err != nil || spec == nil {
+	if err != nil || spec == nil {
 		return spec, err
 	}
-	sub, ok := k.structural.Properties["spec"]
-	if !ok {
-		return spec, nil
+	var sub structuralschema.Structural
+	if k != nil {
+		sub = k.structural.Properties["spec"]
+	}
+	if sub.Properties == nil {
+		return kubeadmExplicit(o.GroupVersionKind(), spec), nil
 	}
 	out := runtime.DeepCopyJSONValue(spec)
 	if m, ok := out.(map[string]any); ok { // a null is no value where the schema has none
 		defaulting.PruneNonNullableNullsWithoutDefaults(m, &sub)
 	}
-	return withoutDefaults(out, &sub), nil
+	return kubeadmExplicit(o.GroupVersionKind(), withoutDefaults(out, &sub)), nil
 }
 
 func withoutDefaults(value any, s *structuralschema.Structural) any {
