@@ -110,6 +110,9 @@ func join(a, b string) string {
 // refusedByServer asks the schemas about what Cluster API makes of a pool, in words; "" when they take it, or took it no more before. A
 // pool that is new has no state before.
 func (c *comparer) refusedByServer(before, after *topology.Pool) (string, error) {
+	if before != nil && after.Deferred && before.Version() != after.Version() { // nothing is made of it while it waits
+		return "", nil
+	}
 	objects := [][2]*manifest.Object{{nil, after.Infrastructure}, {nil, after.Bootstrap}}
 	if before != nil {
 		objects[0][0], objects[1][0] = before.Infrastructure, before.Bootstrap
