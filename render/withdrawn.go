@@ -92,6 +92,9 @@ func (b *builder) classWithStorage(tier string, key topology.Key, size string) *
 	if err != nil || len(problems) > 0 { // the class as it is was accepted
 		class = nil
 	}
+	if class != nil {
+		class.Stored(b.schemas)
+	}
 	if class != nil && len(t.Defaults) > 0 {
 		class = b.tierDefaults(tier, class)
 	}

@@ -2,6 +2,7 @@ package impact
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +20,8 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		return err
 	}
 	b, err := is.Class.ControlPlaneKey(is.Manifest)
-	if err != nil || a == b {
+	seen := !maps.Equal(was.Hashes, is.Hashes) && is.Class.ControlPlaneSeesHashes()
+	if err != nil || a == b && !seen {
 		return err
 	}
 	if was.Class.External() || is.Class.External() {
@@ -38,6 +40,8 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		d.Changes = append(d.Changes, Change{Action: Frozen, Words: "every later reconcile of the cluster fails: " + words(problems)})
 		return nil
 	}
+	unknown := slices.Concat(before.ControlPlaneUnknown, after.ControlPlaneUnknown)
+	seen = seen && slices.Contains(unknown, "builtin")
 	for _, o := range []struct {
 		was, is *manifest.Object
 		action  Action
@@ -56,6 +60,9 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		}
 		if err != nil {
 			return err
+		}
+		if (change.Action == ControlPlane || o.is == after.ControlPlane && seen && change.Action == "") && len(unknown) > 0 {
+			change.Action, change.Words, change.Differences = Unknown, "it depends on what only the management cluster knows ("+list(unknown)+"): what becomes of the control plane cannot be foretold", nil
 		}
 		if change.Action == ControlPlane && o.words == "" && was.Request.Spec.Version != is.Request.Spec.Version {
 			steps, err := upgrade(was, is)

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -255,10 +254,8 @@ func (r *resource) merge(live, applied *unstructured.Unstructured, owners []meta
 	return out, owned, nil
 }
 
-// admit prunes, defaults and validates, with Cluster API's own webhook where the kind has one.
+// admit defaults and validates what server-side apply has made, with Cluster API's own webhook where the kind has one.
 func (r *resource) admit(ctx context.Context, o, old *unstructured.Unstructured, dryRun bool) error {
-	pruning.Prune(o.Object, r.structural, true)
-	defaulting.PruneNonNullableNullsWithoutDefaults(o.Object, r.structural)
 	defaulting.Default(o.Object, r.structural)
 	if o.GroupVersionKind() == bootstrapv1.GroupVersion.WithKind("KubeadmConfigTemplate") {
 		if err := kubeadmWebhook(ctx, o, dryRun); err != nil {
@@ -326,6 +323,16 @@ func takeOver(o, before, after map[string]any) {
 			o[k] = v
 		}
 	}
+}
+
+// stored is the object as it is kept when somebody writes it.
+func (s *apiServer) stored(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := o.DeepCopy()
+	if r := s.resources[o.GroupVersionKind()]; r != nil {
+		defaulting.PruneNonNullableNullsWithoutDefaults(out.Object, r.structural)
+		defaulting.Default(out.Object, r.structural)
+	}
+	return out
 }
 
 // defaulted is the object as it is read back.

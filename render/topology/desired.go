@@ -29,6 +29,9 @@ type Desired struct {
 	ControlPlane          *manifest.Object
 	ControlPlaneMachine   *manifest.Object // machine template of the control plane; nil when it is hosted
 	Pools                 map[string]*Pool // by name in the Cluster's topology
+
+	// ControlPlaneUnknown says what the control plane depends on that only a management cluster knows, as Pool.Unknown does for a pool.
+	ControlPlaneUnknown []string
 }
 
 // Pool is a worker pool: what its machines are made from.
@@ -182,40 +185,48 @@ func (c *Class) blueprint(cl *clusterv1.Cluster) *scope.ClusterBlueprint {
 	return b
 }
 
-// findUnknown notes for each pool what its templates depend on that cannot be known offline. A patch that reads such an input by name
-// is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the generator is run again with
-// those inputs changed, and the template compared.
+// findUnknown notes for the control plane and each template of the pools what they depend on that cannot be known offline. A patch that
+// reads such an input by name is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the
+// generator is run again with those inputs changed, and the outcome compared.
 func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
-	var again *Desired
+	type part struct {
+		reads   reads
+		unknown *[]string
+		made    func(*Desired) []*manifest.Object
+	}
+	s := c.class.Spec.ControlPlane
+	parts := []part{{c.part(s.TemplateRef, s.MachineInfrastructure.TemplateRef).reads, &d.ControlPlaneUnknown,
+		func(d *Desired) []*manifest.Object { return []*manifest.Object{d.ControlPlane, d.ControlPlaneMachine} }}}
 	for _, name := range slices.Sorted(maps.Keys(d.Pools)) {
 		p := d.Pools[name]
-		for _, t := range []struct {
-			object *manifest.Object
-			of     func(*Pool) *manifest.Object
-			into   *[]string
-		}{
-			{p.Infrastructure, func(p *Pool) *manifest.Object { return p.Infrastructure }, &p.unknownInfrastructure},
-			{p.Bootstrap, func(p *Pool) *manifest.Object { return p.Bootstrap }, &p.unknownBootstrap},
-		} {
-			r := c.reads(t.object)
-			*t.into = r.unknowable()
-			if len(*t.into) > 0 || !r.everything {
-				continue
-			}
-			if again == nil {
-				var problems []Problem
-				var err error
-				if again, problems, err = c.generate(varied(cl, d)); err != nil {
-					return err
-				}
-				if len(problems) > 0 {
-					again = &Desired{}
-				}
-			}
-			if q := again.Pools[name]; q == nil || !sameJSON(t.object.Object["spec"], t.of(q).Object["spec"]) {
-				*t.into = []string{"builtin"}
+		parts = append(parts,
+			part{c.reads(p.Infrastructure), &p.unknownInfrastructure, func(d *Desired) []*manifest.Object { return []*manifest.Object{d.Pools[name].Infrastructure} }},
+			part{c.reads(p.Bootstrap), &p.unknownBootstrap, func(d *Desired) []*manifest.Object { return []*manifest.Object{d.Pools[name].Bootstrap} }})
+	}
+	var again *Desired
+	var problems []Problem
+	for _, p := range parts {
+		*p.unknown = p.reads.unknowable()
+		switch {
+		case !p.reads.everything:
+			continue
+		case c.External():
+			continue
+		case len(*p.unknown) > 0: // so there is nothing to be learned from trying
+			*p.unknown = append(*p.unknown, "builtin")
+			continue
+		}
+		if again == nil && len(problems) == 0 {
+			var err error
+			if again, problems, err = c.generate(varied(cl, d)); err != nil {
+				return err
 			}
 		}
+		if len(problems) > 0 || !slices.EqualFunc(p.made(d), p.made(again), sameSpec) {
+			*p.unknown = []string{"builtin"}
+		}
+	}
+	for _, p := range d.Pools {
 		p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.unknownInfrastructure, p.unknownBootstrap))))
 	}
 	return nil
@@ -229,7 +240,7 @@ func (p *Pool) unknownOf(template *manifest.Object) []string {
 	return p.unknownBootstrap
 }
 
-// varied is a Cluster with other values of what cannot be known.
+// varied is the Cluster with other values of what cannot be known. The names of objects are random as it is.
 func varied(cl *clusterv1.Cluster, d *Desired) *clusterv1.Cluster {
 	out := cl.DeepCopy()
 	out.UID = "ffffffff-ffff-4fff-bfff-fffffffffffe"
@@ -240,4 +251,8 @@ func varied(cl *clusterv1.Cluster, d *Desired) *clusterv1.Cluster {
 		out.Annotations[AnnotationPrefix+pool] = "v1:0000000000000000"
 	}
 	return out
+}
+
+func sameSpec(a, b *manifest.Object) bool {
+	return (a == nil) == (b == nil) && (a == nil || sameJSON(a.Object["spec"], b.Object["spec"]))
 }

@@ -56,7 +56,7 @@ func (s *Schemas) SpecDifferences(was, is *manifest.Object) ([]Difference, error
 		return nil, err
 	}
 	var out []Difference
-	compare(is.GetKind(), "", a.Object["spec"], b.Object["spec"], &out)
+	compare(is.GetKind(), "", kubeadmExplicit(a.GroupVersionKind(), a.Object["spec"]), kubeadmExplicit(b.GroupVersionKind(), b.Object["spec"]), &out)
 	return out, nil
 }
 

@@ -141,6 +141,7 @@ func classHashes(t *testing.T, file string, out map[string]hashed) {
 		t.Fatal(file, err, problems)
 	}
 	schemas := topology.NewSchemas(definition)
+	class.Stored(schemas)
 	clusters := 0
 	for _, o := range objects {
 		if o.GetKind() != "Cluster" {

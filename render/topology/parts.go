@@ -232,6 +232,12 @@ func (c *Class) ControlPlaneKey(o *manifest.Object) (PartKey, error) {
 	return c.key(o, part, []any{s.ControlPlane, s.Infrastructure, s.KubernetesVersions}, []any{topology["controlPlane"], lookup(o, "spec", "clusterNetwork")})
 }
 
+// ControlPlaneSeesHashes reports whether patches on the control plane look at the Cluster's annotations, of which rollout hashes are.
+func (c *Class) ControlPlaneSeesHashes() bool {
+	s := c.class.Spec.ControlPlane
+	return c.part(s.TemplateRef, s.MachineInfrastructure.TemplateRef).reads.everything
+}
+
 // part is what of a class bears on some of its templates.
 type part struct {
 	reads  reads

@@ -166,9 +166,9 @@ func (w *world) install(ctx context.Context, objects []*manifest.Object, key top
 	return nil, nil
 }
 
-// put creates or replaces an object as it is.
+// put creates or replaces an object.
 func (w *world) put(ctx context.Context, o *manifest.Object) error {
-	o = o.DeepCopy()
+	o = w.server.stored(o)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(o.GroupVersionKind())
 	switch err := w.client.Get(ctx, client.ObjectKeyFromObject(o), live); {
