@@ -101,7 +101,7 @@ func (c *Class) make(o *manifest.Object, keys map[string]poolKeys, missing []clu
 	for name, k := range keys {
 		p := d.Pools[name]
 		if p == nil {
-			return nil, fmt.Errorf("Cluster API makes no worker pool %q of Cluster %s", name, o.GetName())
+			return nil, fmt.Errorf("worker pool %q of Cluster %s is not among what Cluster API makes", name, o.GetName())
 		}
 		for _, t := range []struct {
 			key    PartKey
