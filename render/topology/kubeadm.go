@@ -65,7 +65,7 @@ func kubeadmProblems(o *manifest.Object) []Problem {
 	}
 	c := &bootstrapv1.KubeadmConfigTemplate{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c); err != nil {
-		return nil // of the wrong type somewhere, which the schema says better
+		return []Problem{{Detail: oneLine(err.Error())}} // the webhook cannot read what the schema takes
 	}
 	if _, err := (&admission.KubeadmConfigTemplate{}).ValidateCreate(context.Background(), c); err != nil {
 		return problemsOf(err)
