@@ -1,6 +1,7 @@
 # make demo       build, make a tenants repository in a temporary folder, render it
 # make test       everything: format, vet, linter, all tests
 # make cmp        copyhold under Argo CD's real plugin server: part of make test
+# make test-long  2,000 random edits against Cluster API's own reconciler, where make test looks at 200
 # make test-fast  the inner loop: packages that need no heavy library
 # make bench      speed: wall, CPU and peak memory of the real command
 # make update     rewrite golden files and script expectations
@@ -15,7 +16,7 @@ export GOFLAGS ?= -buildvcs=false
 pure = ./render/diag ./render/strict ./render/request ./render/manifest ./catalog/ledger
 tool = go tool -modfile=tests/tools/go.mod
 
-.PHONY: build demo test cmp test-fast race lint bench update crds
+.PHONY: build demo test test-long cmp test-fast race lint bench update crds
 
 build:
 	@mkdir -p .bin
@@ -33,6 +34,10 @@ test: lint race
 cmp:
 	@echo "tests/cmp: the first build of Argo CD's plugin server takes minutes; it is kept in Go's build cache and the user's cache folder"
 	cd tests/cmp && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
+
+# SEED=N looks at other edits; a failing run prints the seed it had.
+test-long:
+	go test ./render/topology -run PredictionsComeTrue -count=1 -timeout 60m -v -args -pairs 2000 $(if $(SEED),-seed $(SEED))
 
 test-fast:
 	go test $(pure)

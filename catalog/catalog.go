@@ -47,6 +47,12 @@ type Spec struct {
 	SubnetClaim    SubnetClaim            `json:"subnetClaim,omitempty"`    // how a SubnetRequest is written out
 	Overlays       map[string]Overlay     `json:"overlays,omitempty"`       // Kustomize overlays, applied in order of their names
 	Policy         Policy                 `json:"policy,omitempty"`         // what must happen before a change may replace machines
+	Tenants        map[string]Tenant      `json:"tenants,omitempty"`        // by namespace
+	DefaultTenant  Tenant                 `json:"defaultTenant,omitempty"`  // of those under tenants, what they leave out; and all others
+	Tenancy        Tenancy                `json:"tenancy,omitempty"`        // what is rendered for each of tenants
+	DataStores     map[string]DataStore   `json:"dataStores,omitempty"`     // requests may name any when there are none here
+	MachineSizes   map[string]MachineSize `json:"machineSizes,omitempty"`   // what machines take whose template does not say
+	PlatformCIDRs  map[string]string      `json:"platformCIDRs,omitempty"`  // ranges of the management cluster, which clusters must keep out of
 }
 
 // Tier is one cluster shape on offer.
@@ -122,7 +128,6 @@ type Overlay struct {
 var DefaultFields = map[string]string{
 	"subnet":            "network.subnet",
 	"address":           "controlPlane.network.serviceAddress",
-	"serviceType":       "controlPlane.network.serviceType",
 	"publicNames":       "controlPlane.network.certSANs",
 	"dataStore":         "controlPlane.dataStoreName",
 	"apiServer":         "controlPlane.apiServer.resources",
@@ -130,6 +135,13 @@ var DefaultFields = map[string]string{
 	"scheduler":         "controlPlane.scheduler.resources",
 	"serverAddress":     "bootstrapConfig.serverAddress",
 	"size":              "machineSize",
+
+	// Those below are no fields of a request: a tenant sets them under variables, and rules look at them.
+	"serviceType":  "controlPlane.network.serviceType",
+	"machineSpecs": "machineSpecs",
+	"storageClass": "machineStorage.storageClass",
+	"nodeSelector": "infrastructure.nodeSelector",
+	"nodePort":     "", // the documented classes have none
 }
 
 // Variable is the path of the variable that a request field feeds, split; nil when the class has none for it.

@@ -121,7 +121,7 @@ func fieldPath(f string) string {
 		return "controlPlane.resources." + f
 	case "size":
 		return "workers.POOL.size"
-	case "serviceType":
+	case "serviceType", "machineSpecs", "storageClass", "nodeSelector", "nodePort":
 		return "" // only under variables
 	}
 	return f

@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -18,14 +20,20 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `check reads and renders what PATH names and prints all findings, with file, line and column. It writes nothing.
 
 PATH is what render takes. At the root the ledger is judged as a whole: doubled addresses, locks and records that disagree, holders
-that are gone. With --base, so is what the change since the merge base with that revision does to the ledger: entries of clusters
-whose requests it does not touch, and deleted files. In CI, check the merge result. The exit code is 1 when a finding is an error.`,
+that are gone. With --base, so is what the change since the merge base with that revision does: to the ledger, entries of clusters whose
+requests it does not touch, and deleted files; and what it asks for that is no longer on offer, which for clusters that run already is a
+warning. In CI, check the merge result. The exit code is 1 when a finding is an error.`,
 		Example: `  copyhold check
   copyhold check tenants/photon-prod
   copyhold check --base origin/main`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base, as) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("base") && base == "" {
+				return usageError{errors.New("--base is empty, want a revision, as origin/main"), "copyhold check --help"}
+			}
+			return a.check(args, base, as)
+		},
 	}
-	c.Flags().StringVar(&base, "base", "", "revision to compare the ledger with, as origin/main")
+	c.Flags().StringVar(&base, "base", "", "revision that the change starts from, as origin/main")
 	c.Flags().StringVar(&as, "as", "tenant", "with --base, whose change it is: tenant, or platform, who may touch entries of others and accept any rollout")
 	return c
 }
@@ -39,12 +47,18 @@ func (a *app) check(args []string, base, as string) error {
 		return err
 	}
 	defer t.close()
-	in, found, err := render.Check(t, paths...)
+	var was fs.FS
+	if base != "" {
+		if was, err = mergeBase(t, base); err != nil {
+			return err
+		}
+	}
+	in, found, err := render.Check(was, t, paths...)
 	if err != nil {
 		return err
 	}
-	if base != "" && in != nil {
-		more, err := foreignChanges(t, in, base, as == "platform")
+	if was != nil && in != nil {
+		more, err := render.ForeignChanges(was, t, in, as == "platform")
 		if err != nil {
 			return err
 		}
@@ -83,14 +97,11 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func foreignChanges(t *tree, in *render.Input, base string, platform bool) (diag.List, error) {
+// mergeBase is the tree that the work since a revision starts from.
+func mergeBase(t *tree, base string) (fs.FS, error) {
 	repo, err := gitsource.Open(t.dir)
 	if err != nil {
 		return nil, err
 	}
-	was, err := repo.Base(base, "HEAD")
-	if err != nil {
-		return nil, err
-	}
-	return render.ForeignChanges(was, t, in, platform)
+	return repo.Base(base, "HEAD")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // platformKinds are kinds of the platform application, of which a catalog may have none.
-var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement"}
+var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "RoleBinding"}
 
 // Generate renders an application's folder of a tree, as YAML. When the list has an error there is no YAML, and there never is none
 // without an error: Argo CD takes nothing for an application whose objects are all gone.

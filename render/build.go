@@ -33,6 +33,10 @@ type builder struct {
 	dressed  map[dressKey]*dressing
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
+	judged   bool // the whole ledger is judged elsewhere
+
+	machines sync.Map // *topology.Pool -> machine
+	planning bool     // the ledger is about to take in who is new
 
 	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
 	withdrawn    map[catalogClass]bool
@@ -96,6 +100,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		}
 		b.lintClasses()
 		objects = append(objects, b.classObjects()...)
+		objects = append(objects, tenancyObjects(b.in.Catalog)...)
 	}
 	if in.Platform || in.addresses {
 		objects = append(objects, addressManifests(in.Catalog, held)...)
@@ -140,22 +145,14 @@ func (b *builder) lock(pool string, a netip.Addr) *ledger.Lock {
 // only warn: a tier switched off or a version retired must not break the tenants that run there.
 func (d *draft) offeredTier(c *catalog.Catalog) {
 	if !d.tier.On() {
-		d.found.Add(d.admission(d.request.At("spec", "tier"), "tier/disabled", "tier %q is switched off%s", d.request.Spec.Tier, diag.OneOf(enabled(c))))
+		d.found.Add(d.admission([]string{"spec", "tier"}, "tier/disabled", "tier %q is switched off%s", d.request.Spec.Tier, diag.OneOf(enabled(c))))
 	}
 }
 
 func (d *draft) offeredVersion(c *catalog.Catalog) {
 	if v := d.request.Spec.Version; !slices.Contains(c.Versions, v) {
-		d.found.Add(d.admission(d.request.At("spec", "version"), "version/no-image", "version %s has no worker image: workers would never join%s", v, diag.OneOf(c.Versions)))
+		d.found.Add(d.admission([]string{"spec", "version"}, "version/no-image", "version %s has no worker image: workers would never join%s", v, diag.OneOf(c.Versions)))
 	}
-}
-
-// admission makes a finding that is an error for a cluster that is new, and a warning for one that the ledger knows.
-func (d *draft) admission(at diag.Pos, name, format string, args ...any) diag.Finding {
-	if d.record != nil {
-		return diag.Warnf(at, name, format, args...)
-	}
-	return diag.Errorf(at, name, format, args...)
 }
 
 func enabled(c *catalog.Catalog) []string {

@@ -108,6 +108,9 @@ func (b *builder) class(from, name string, at diag.Pos) *topology.Class {
 		}
 		b.found.Add(diag.Errorf(at, "class/refused", "Cluster API refuses ClusterClass %s: %s%s", key, where, p.Detail))
 	}
+	if class != nil {
+		class.Stored(b.schemas)
+	}
 	b.classes[cached] = class
 	return class
 }

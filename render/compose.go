@@ -25,12 +25,15 @@ const defaultPool = "md-0"
 // draft is a Cluster on its way from a request to a manifest.
 type draft struct {
 	request *request.Cluster
+	tenant  *Tenant
 	tier    catalog.Tier
 	source  catalog.ClassSource
 	record  *ledger.Record // nil when the ledger has none
 	class   *topology.Class
 	found   diag.List
+	planned bool                                         // the ledger is still to give it what it needs
 	lockOf  func(pool string, a netip.Addr) *ledger.Lock // reads an address's lock; nil when it has none
+	base    *before                                      // see Input
 
 	variables map[string]any
 	overrides map[string]map[string]any // by pool
@@ -44,7 +47,9 @@ type draft struct {
 	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
 	refused  diag.List         // why it is refused
 	spoiled  diag.List         // what overlays must not do to it
+	usage    usage             // what it takes of its tenant's quota
 	err      error
+	judged   bool // the whole ledger is judged elsewhere
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.

@@ -94,7 +94,7 @@ func (b *builder) fleet() (*Fleet, error) {
 
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
 func spoils(f diag.Finding) bool {
-	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "catalog/bad-schema"
+	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
 }
 
 // Written is the place in the request, or in the ledger's record, that a variable's value comes from, and the field in the tenant's own
@@ -177,6 +177,10 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 				Hintf("the fault is in class %s or in a value that its patches do not expect", d.class.Key()))
 		}
 		return found, nil
+	}
+	b.images(d, pools)
+	if !d.tenant.terms.Quota.None() {
+		d.usage = b.takes(d, pools)
 	}
 	d.hashes = map[string]string{}
 	annotations := d.admitted.GetAnnotations()

@@ -50,6 +50,8 @@ type Input struct {
 	misplaced []string         // files beside the tenants' folders
 	addresses bool             // the address manifests of these tenants, without the rest of the platform's
 	narrowed  func(*request.Cluster) bool
+
+	base *before // the requests before the change that is looked at; nil when none is
 }
 
 // Tenant is one folder under tenants/.
@@ -59,6 +61,8 @@ type Tenant struct {
 	Records map[string]*ledger.Record // by cluster name
 	broken  map[string]bool           // clusters whose record is there and cannot be read
 	held    []holding                 // addresses of records that no request here is known to be for
+	partial bool                      // a request could not be read
+	terms   catalog.Tenant            // what the tenant may have
 }
 
 // Render loads what the paths ask for and builds its manifests. When the list has an error the set is empty. The input is nil when
@@ -117,6 +121,9 @@ func Load(tree fs.FS, paths ...string) (*Input, diag.List, error) {
 	if offer != nil && !in.Platform && !in.Complete {
 		if wrong = offer.Bearing(wrong, in.users()...); !wrong.Failed() {
 			in.Catalog = offer
+			for _, t := range in.Tenants {
+				t.terms = offer.Tenant(t.Namespace)
+			}
 		}
 	}
 	return in, append(wrong, found...), err

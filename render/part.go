@@ -25,6 +25,7 @@ type part struct {
 	seen    map[string][]*manifest.Object // by overlay, what it was applied to
 	wanted  []ledger.Wanted
 	drafts  []*draft // of the clusters asked for
+	beside  []*draft // of the other clusters of tenants that have a quota
 }
 
 // partSize is how many clusters make a part, as near as whole tenants allow.
@@ -77,7 +78,15 @@ func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 		drafts = append(drafts, of...)
 	}
 	p.drafts = append(p.drafts, drafts...)
-	p.admit(drafts, keep)
+	p.admit(append(drafts, p.beside...), keep)
+	p.quotas(slices.Concat(drafts, p.beside))
+	for _, d := range drafts {
+		p.found.Add(d.refused...)
+		p.err = errors.Join(p.err, d.err)
+		if d.admitted != nil {
+			p.objects = append(p.objects, d.admitted)
+		}
+	}
 }
 
 // tenant renders one folder's subnets, and drafts its clusters as far as to what Cluster API is to admit.
@@ -94,7 +103,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 			subnets = append(subnets, o)
 		}
 	}
-	var drafts []*draft
+	var drafts, beside []*draft
 	for _, c := range t.Clusters {
 		if t.broken[c.Name] { // without its record nothing true can be said of it; the record is found
 			continue
@@ -111,12 +120,22 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 			p.held = append(p.held, holding{pool: d.pool(), namespace: c.Namespace, address: d.address})
 		}
 		if p.in.wants(c) {
+			d.rules(p.in.Catalog, t)
 			drafts = append(drafts, d)
 			found.Add(p.unconfirmed(c.Spec.Tier)...)
-		} else if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
-			continue
+		} else {
+			beside = append(beside, d)
+			if !d.found.Failed() { // not asked for, and nothing wrong that would make what it holds doubtful
+				continue
+			}
 		}
 		found.Add(d.found...)
+	}
+	if slices.ContainsFunc(t.Subnets, func(s *request.Subnet) bool { return p.in.Selected(s.File()) }) {
+		found.Add(t.overlapping(p.in.Catalog)...)
+	}
+	if len(drafts) > 0 && !t.terms.Quota.None() {
+		p.beside = append(p.beside, beside...)
 	}
 	found.Add(p.overlaid(t, subnets, drafts, found.Failed())...)
 	p.found.Add(found...)
@@ -126,7 +145,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 // draft pairs a request with its tier, class and record. It is nil when there is nothing to compose; the reason is found, there or by
 // the builder. What is found of a draft is with it.
 func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
-	d := &draft{request: c, record: t.Records[c.Name], lockOf: p.lock}
+	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
 	d.offeredVersion(p.in.Catalog)
 	tier, ok := p.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {
@@ -200,13 +219,6 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 		}
 	}
 	wg.Wait()
-	for _, d := range drafts {
-		p.found.Add(d.refused...)
-		p.err = errors.Join(p.err, d.err)
-		if d.admitted != nil {
-			p.objects = append(p.objects, d.admitted)
-		}
-	}
 }
 
 // answer takes over what Cluster API says of a Cluster.

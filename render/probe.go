@@ -14,15 +14,12 @@ import (
 )
 
 // Prober renders requests that nobody made, to find out what a catalog makes of them. Classes are worked out once for all of them.
-type Prober struct {
-	b       *builder
-	address string // what the cluster has in the ledger
-}
+type Prober struct{ b *builder }
 
 // NewProber makes a prober for the catalog of a tree.
 func NewProber(tree fs.FS, in *Input) *Prober { return &Prober{b: newBuilder(tree, in)} }
 
-// Catalog is what is probed.
+// Input is what is probed.
 func (p *Prober) Input() *Input { return p.b.in }
 
 // Schemas are those of the catalog.

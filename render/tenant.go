@@ -20,6 +20,9 @@ import (
 // loadTenant reads one tenant's folder, and the ledger's records of its clusters.
 func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, error) {
 	t := &Tenant{Namespace: namespace, Records: map[string]*ledger.Record{}, broken: map[string]bool{}}
+	if in.Catalog != nil {
+		t.terms = in.Catalog.Tenant(namespace)
+	}
 	dir := path.Join(in.Folders.Tenants, namespace)
 	var found diag.List
 	if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 && !catalog.IsYAML(namespace) {
@@ -47,6 +50,7 @@ func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, e
 		t.Subnets = append(t.Subnets, r.Subnets...)
 	}
 	found.Add(t.unique()...)
+	t.partial = found.Failed()
 	for _, c := range t.Clusters {
 		r, bad, err := in.loadRecord(tree, c)
 		if err != nil {

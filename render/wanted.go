@@ -24,10 +24,12 @@ type Wanted struct {
 	Namespaces []string // every tenant that was read
 }
 
-// Want works out what the ledger has to give. Requests that make no sense are found and left out, so a plan must not be carried out
-// when there is an error: a cluster that is left out would look gone.
+// Want works out what the ledger has to give, and who must not come in: a cluster that is in the ledger is let be from then on. Requests
+// that make no sense are found and left out, so a plan must not be carried out when there is an error: a cluster that is left out would
+// look gone.
 func Want(tree fs.FS, in *Input) (Wanted, diag.List, error) {
 	b := newBuilder(tree, in)
+	b.planning = true
 	out, found, err := b.wanted()
 	return out, append(b.found, found...), errors.Join(b.err, err)
 }
@@ -63,12 +65,47 @@ func subnetPool(s *request.Subnet) (ledger.Pool, bool) {
 // want works out what the part's clusters need.
 func (p *part) want(pools map[string]ledger.Pool) {
 	for _, t := range p.tenants {
+		var drafts []*draft
 		for _, c := range t.Clusters {
 			d, bad := p.draft(t, c)
 			p.found.Add(bad...)
 			if d != nil {
 				p.wanted = append(p.wanted, d.want(p.tierClass(c.Spec.Tier).Defaults(), pools))
 				p.found.Add(d.found...)
+				drafts = append(drafts, d)
+			}
+		}
+		if p.planning {
+			p.enter(t, drafts)
+		}
+	}
+}
+
+// enter finds the clusters of a tenant that must not come in.
+func (p *part) enter(t *Tenant, drafts []*draft) {
+	quota := !t.terms.Quota.None() && slices.ContainsFunc(drafts, func(d *draft) bool { return d.record == nil })
+	var weighed []*draft
+	for _, d := range drafts {
+		if d.record != nil && !quota {
+			continue
+		}
+		x := *d
+		x.planned = true
+		x.composed = x.compose()
+		x.found = nil // what is wrong with the request, and that it has no address yet
+		if x.record == nil {
+			x.rules(p.in.Catalog, t)
+		}
+		p.weigh(&x)
+		weighed = append(weighed, &x)
+	}
+	if quota {
+		p.quotas(weighed)
+	}
+	for _, d := range weighed {
+		for _, f := range slices.Concat(d.found, d.refused) {
+			if f.Severity == diag.Error && d.record == nil {
+				p.found.Add(f)
 			}
 		}
 	}
@@ -86,6 +123,7 @@ func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) l
 	case c.Spec.ServerAddress == "" && !d.tier.ServerAddress:
 	case offered:
 		w.Claims = append(w.Claims, ledger.Claim{Field: "serverAddress", Pool: subnet, Pin: address(c.Spec.ServerAddress), At: c.At(d.origin("serverAddress")...)})
+	case d.record != nil && d.record.ServerAddress != "": // it has one, whatever has become of the subnet
 	case d.tier.ServerAddress && c.Spec.ServerAddress == "":
 		d.found.Add(diag.Errorf(c.At("spec", "subnet"), "subnet/no-server-addresses", "tier %q needs a server address, and subnet %q of %s offers none", c.Spec.Tier, c.Spec.Subnet, c.Namespace).
 			Hintf("give the SubnetRequest a range serverAddresses, or pin one with spec.serverAddress"))
@@ -114,13 +152,20 @@ func (in *Input) Ledger(tree fs.FS) (*ledger.Ledger, diag.List, error) {
 }
 
 // Check loads what the paths ask for and finds all that is wrong with it, the ledger included. It makes the manifests as Render does,
-// and keeps none. The input is nil when the root could not be made sense of.
-func Check(tree fs.FS, paths ...string) (*Input, diag.List, error) {
+// and keeps none. The input is nil when the root could not be made sense of. base, when it is not nil, is the tree before the change that
+// is looked at: rules for who may come in bind the clusters and fields that the change brings.
+func Check(base, tree fs.FS, paths ...string) (*Input, diag.List, error) {
 	in, found, err := Load(tree, paths...)
 	if err != nil || in == nil || in.Catalog == nil {
 		return in, found, err
 	}
+	if base != nil {
+		if in.base, err = requestsBefore(base, tree, in.Folders); err != nil {
+			return in, found, err
+		}
+	}
 	b := newBuilder(tree, in)
+	b.judged = true
 	books := make(chan ledgerRead, 1) // read meanwhile
 	go func() {
 		var l ledgerRead

@@ -39,7 +39,7 @@ func (b *builder) offeredClass(d *draft) {
 		return
 	}
 	at, what := d.request.At("spec", "tier"), fmt.Sprintf("tier %q is switched off in the values of class source %q", d.request.Spec.Tier, t.From)
-	if d.record == nil {
+	if d.enters("spec", "tier") {
 		d.found.Add(diag.Errorf(at, "tier/disabled", "%s", what))
 		return
 	}
@@ -58,7 +58,7 @@ func (b *builder) unconfirmed(tier string) diag.List {
 // what is wrong.
 func (b *builder) offeredStorage(d *draft, class *topology.Class) *topology.Class {
 	size, _ := lookup(d.request.Spec.Variables, []string{"machineStorage", "size"}).(string)
-	if _, err := resource.ParseQuantity(size); err != nil || d.record == nil || class == nil {
+	if _, err := resource.ParseQuantity(size); err != nil || d.enters("spec", "variables", "machineStorage", "size") || class == nil {
 		return class
 	}
 	i := slices.IndexFunc(class.Variables(), func(v topology.Variable) bool { return v.Path == catalog.StorageVariable })
@@ -91,6 +91,9 @@ func (b *builder) classWithStorage(tier string, key topology.Key, size string) *
 	class, problems, err := topology.NewClass(catalog.WithStorageTier(b.sources[t.From].objects, key.Name, size), key)
 	if err != nil || len(problems) > 0 { // the class as it is was accepted
 		class = nil
+	}
+	if class != nil {
+		class.Stored(b.schemas)
 	}
 	if class != nil && len(t.Defaults) > 0 {
 		class = b.tierDefaults(tier, class)

@@ -52,7 +52,9 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 		}
 	}
 	kept := ""
-	if is.Found.Failed() {
+	if slices.ContainsFunc(is.Found, func(f diag.Finding) bool {
+		return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/")
+	}) {
 		kept = "it cannot be rendered any more; what runs stays as it is"
 	}
 	var err error
@@ -87,8 +89,7 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster"})
 		return d, nil
 	case is.Manifest == nil || is.Hashes == nil:
-		c.stuck(d, was, is)
-		return d, nil
+		return d, c.stuck(d, was, is)
 	case was.Manifest == nil:
 		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "the base cannot be rendered for it, so nothing can be compared: " + first(was.Found)})
 		return d, nil
@@ -108,7 +109,8 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		}
 		if len(problems) > 0 {
 			d.Changes = append(d.Changes, Change{Action: Rejected, Words: "Cluster API's webhook refuses the change: " + words(problems), Causes: c.causesOf(was, is, problems)})
-			return d, nil
+			_, err = c.classAlone(d, was, is)
+			return d, err
 		}
 	}
 	if err := c.judge(d, was, is); err != nil {
@@ -136,6 +138,9 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 
 // judge compares two states that are both right.
 func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
+	if topology.HasMachinePools(was.Manifest) || topology.HasMachinePools(is.Manifest) {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged"})
+	}
 	c.address(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
@@ -192,22 +197,6 @@ func (c *comparer) deleted(was *render.Cluster) *Diff {
 	}
 	d.Changes = append(d.Changes, Change{Action: Delete, Machines: all(was), Words: words})
 	return d
-}
-
-// stuck says why a cluster that was there cannot be rendered any more, and what that does to the running one.
-func (c *comparer) stuck(d *Diff, was, is *render.Cluster) {
-	change := Change{Action: Rejected, Words: "it cannot be rendered: " + first(is.Found) + "; what runs stays as it is"}
-	unchanged := reflect.DeepEqual(was.Request.Spec, is.Request.Spec)
-	if is.Class != nil && was.Manifest != nil && was.Class != nil && was.Class.Digest() != is.Class.Digest() && was.Class.Key() == is.Class.Key() {
-		if _, problems, err := is.Class.Admit(was.Manifest); err == nil && len(problems) > 0 {
-			change = Change{Action: Frozen, Words: "the class no longer takes what the running cluster has (" + words(problems) + "): every later reconcile of it fails, so no scaling and no upgrade reaches it",
-				Causes: []Cause{{Field: "class " + is.Class.Key().String(), Class: true}}}
-		}
-	}
-	if slices.ContainsFunc(is.Found, func(f diag.Finding) bool { return f.Name == "cluster/frozen" || f.Name == "ledger/frozen" }) && (unchanged || is.Manifest != nil) {
-		change = Change{Action: Frozen, Words: first(is.Found)}
-	}
-	d.Changes = append(d.Changes, change)
 }
 
 // updateClasses asks Cluster API's ClusterClass webhook about each class that changes, with the clusters that use it.

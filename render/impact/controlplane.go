@@ -1,8 +1,12 @@
 package impact
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/manifest"
@@ -16,7 +20,8 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		return err
 	}
 	b, err := is.Class.ControlPlaneKey(is.Manifest)
-	if err != nil || a == b {
+	seen := !maps.Equal(was.Hashes, is.Hashes) && is.Class.ControlPlaneSeesHashes()
+	if err != nil || a == b && !seen {
 		return err
 	}
 	if was.Class.External() || is.Class.External() {
@@ -35,13 +40,36 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		d.Changes = append(d.Changes, Change{Action: Frozen, Words: "every later reconcile of the cluster fails: " + words(problems)})
 		return nil
 	}
+	unknown := slices.Concat(before.ControlPlaneUnknown, after.ControlPlaneUnknown)
+	seen = seen && slices.Contains(unknown, "builtin")
 	for _, o := range []struct {
 		was, is *manifest.Object
 		action  Action
-	}{{before.ControlPlane, after.ControlPlane, ControlPlane}, {before.InfrastructureCluster, after.InfrastructureCluster, InPlace}} {
+		words   string
+	}{
+		{before.ControlPlane, after.ControlPlane, ControlPlane, ""},
+		{before.ControlPlaneMachine, after.ControlPlaneMachine, ControlPlane, "the machines of the control plane are replaced"},
+		{before.InfrastructureCluster, after.InfrastructureCluster, InPlace, ""},
+	} {
+		if o.was == nil || o.is == nil { // both, or the webhook refuses the class
+			continue
+		}
 		change, err := c.object(o.was, o.is, o.action)
+		if change.Action == o.action && change.Words == "" {
+			change.Words = o.words
+		}
 		if err != nil {
 			return err
+		}
+		if (change.Action == ControlPlane || o.is == after.ControlPlane && seen && change.Action == "") && len(unknown) > 0 {
+			change.Action, change.Words, change.Differences = Unknown, "it depends on what only the management cluster knows ("+list(unknown)+"): what becomes of the control plane cannot be foretold", nil
+		}
+		if change.Action == ControlPlane && o.words == "" && was.Request.Spec.Version != is.Request.Spec.Version {
+			steps, err := upgrade(was, is)
+			if err != nil {
+				return err
+			}
+			change.Words = join(change.Words, steps)
 		}
 		if change.Action != "" {
 			change.Causes = c.controlPlaneCauses(was, is)
@@ -49,6 +77,29 @@ func (c *comparer) controlPlane(d *Diff, was, is *render.Cluster) error {
 		}
 	}
 	return nil
+}
+
+// upgrade says in which order an upgrade goes on, where there is an order.
+func upgrade(was, is *render.Cluster) (string, error) {
+	first, then, err := topology.UpgradeSteps(was.Class, is.Class, was.Manifest, is.Manifest)
+	if err != nil {
+		return "", err
+	}
+	words := ""
+	if len(first) > 1 {
+		words = "the control plane goes through " + strings.Join(first, ", ")
+		if len(then) > 1 {
+			words += fmt.Sprintf(" and workers are replaced %d times, for %s", len(then), strings.Join(then, ", "))
+		}
+	}
+	if pools := topology.PoolNames(is.Manifest); len(pools) > 1 {
+		atOnce := "one at a time"
+		if n := is.Manifest.GetAnnotations()[clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation]; n != "" && n != "1" {
+			atOnce = n + " at a time"
+		}
+		words = join(words, "after it the worker pools, "+atOnce+": "+strings.Join(pools, ", "))
+	}
+	return words, nil
 }
 
 // object compares two states of an object that Cluster API changes in place.

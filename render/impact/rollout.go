@@ -3,7 +3,6 @@ package impact
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -68,7 +67,7 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 	}
 	switch {
 	case refused != "":
-		a.action, a.words = Frozen, "the API server refuses what Cluster API makes of it ("+refused+"): nothing is replaced, and every later reconcile of the cluster fails"
+		a.action, a.words = Frozen, refused
 	case after.Deferred && before.Version() != after.Version():
 		a.action, a.words = InPlace, held(before)
 	case before.Deferred != after.Deferred && onlyVersion(differences) && before.Version() == after.Version():
@@ -76,6 +75,8 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 		if before.Deferred {
 			a.action, a.words = Rollout, fmt.Sprintf("deferUpgrade is taken away: if the pool was held back, it moves to %s now", after.Version())
 		}
+	case onlyAfterGone(differences):
+		a.action, a.words = InPlace, "rollout.after is taken away: nothing is replaced for that"
 	case after.OnDelete():
 		a.action, a.words = OnDelete, "the pool's strategy is OnDelete: a machine takes the new form when somebody deletes it"
 	case was.Class.Digest() != is.Class.Digest() && was.Class.SameClass(is.Class) && topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]):
@@ -94,6 +95,11 @@ func onlyVersion(differences []topology.Difference) bool {
 	return !slices.ContainsFunc(differences, func(d topology.Difference) bool { return d.Object != "" || d.Path != "version" })
 }
 
+// onlyAfterGone reports whether nothing differs but the time of a rollout that is no longer asked for.
+func onlyAfterGone(differences []topology.Difference) bool {
+	return len(differences) == 1 && differences[0].Object == "" && differences[0].Path == "after" && differences[0].After == nil
+}
+
 func join(a, b string) string {
 	if a == "" {
 		return b
@@ -101,19 +107,33 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// refusedByServer asks the schemas about what Cluster API makes of a pool, in words; "" when they take it, or took it no more before.
+// refusedByServer asks the schemas about what Cluster API makes of a pool, in words; "" when they take it, or took it no more before. A
+// pool that is new has no state before.
 func (c *comparer) refusedByServer(before, after *topology.Pool) (string, error) {
-	for _, o := range []struct{ was, is *manifest.Object }{{before.Infrastructure, after.Infrastructure}, {before.Bootstrap, after.Bootstrap}} {
-		problems, err := c.is.Schemas.Validate(o.is, nil)
+	if before != nil && after.Deferred && before.Version() != after.Version() { // nothing is made of it while it waits
+		return "", nil
+	}
+	objects := [][2]*manifest.Object{{nil, after.Infrastructure}, {nil, after.Bootstrap}}
+	if before != nil {
+		objects[0][0], objects[1][0] = before.Infrastructure, before.Bootstrap
+	}
+	for _, o := range objects {
+		was, is := o[0], o[1]
+		if was != nil && topology.Equal(was.Object["spec"], is.Object["spec"]) {
+			continue
+		}
+		problems, err := c.is.Schemas.Validate(is, was)
 		if err != nil {
 			return "", err
 		}
-		known, err := c.was.Schemas.Validate(o.was, nil)
-		if err != nil {
-			return "", err
+		var known []topology.Problem
+		if was != nil {
+			if known, err = c.was.Schemas.Validate(was, nil); err != nil {
+				return "", err
+			}
 		}
 		if len(problems) > 0 && !slices.Equal(problems, known) {
-			return o.is.GetKind() + ": " + words(problems), nil
+			return "the API server refuses what Cluster API makes of it (" + is.GetKind() + ": " + words(problems) + "): nothing is replaced, and every later reconcile of the cluster fails", nil
 		}
 	}
 	return "", nil
@@ -285,48 +305,22 @@ func plain(differences []topology.Difference) []Difference {
 	return out
 }
 
-var tagged = regexp.MustCompile(`:(v\d+\.\d+\.\d+)[^/]*$`)
-
-// imageVersion is the Kubernetes version in the tag of the image that a pool's machines start from; "" when none is named there.
-func imageVersion(p *topology.Pool) string {
-	version := ""
-	var walk func(key string, v any)
-	walk = func(key string, v any) {
-		switch x := v.(type) {
-		case map[string]any:
-			for _, k := range catalog.Sorted(x) {
-				walk(k, x[k])
-			}
-		case []any:
-			for _, e := range x {
-				walk(key, e)
-			}
-		case string:
-			if m := tagged.FindStringSubmatch(x); version == "" && m != nil && (key == "image" || key == "url") {
-				version = m[1]
-			}
-		}
-	}
-	walk("", p.Infrastructure.Object["spec"])
-	return version
-}
-
 // imageSkew finds a worker image that is newer than the control plane and was not before: a kubelet must not be newer than its API
 // server (the version skew policy of Kubernetes).
 func imageSkew(before, after *topology.Pool) string {
 	skewed := func(p *topology.Pool) bool {
-		v := imageVersion(p)
+		v := p.ImageVersion()
 		return v != "" && semver.Compare(v, p.Version()) > 0
 	}
 	if !skewed(after) || skewed(before) {
 		return ""
 	}
-	return fmt.Sprintf("the worker image is %s, the control plane %s: a kubelet must not be newer than its API server", imageVersion(after), after.Version())
+	return fmt.Sprintf("the worker image is %s, the control plane %s: a kubelet must not be newer than its API server", after.ImageVersion(), after.Version())
 }
 
 // secondRollout finds a rollout that will have to be done again: the version moves and the image does not, or the other way about.
 func secondRollout(before, after *topology.Pool) string {
-	image, was := imageVersion(after), imageVersion(before)
+	image, was := after.ImageVersion(), before.ImageVersion()
 	versionMoves, imageMoves := before.Version() != after.Version(), image != was
 	switch {
 	case image == "" || versionMoves == imageMoves || image == after.Version():

@@ -85,6 +85,7 @@ var verdicts = []verdict{
 	{name: "version and image at once", edits: []edit{{solar, "version: v1.34.1", "version: v1.34.2"}, {classFile, "node:v1.34.1", "node:v1.34.2"}}, want: "control-plane, rollout md-0"},
 	{name: "two minor versions at once", edits: []edit{{solar, "version: v1.34.1", "version: v1.36.0"}}, want: "rejected"},
 	{name: "two minor versions at once of a class that names its versions", given: []edit{{classFile, "spec:\n  infrastructure:", "spec:\n  kubernetesVersions: [v1.34.1, v1.35.0, v1.36.0]\n  infrastructure:"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.36.0"}}, want: "control-plane, rollout md-0"},
+	{name: "a minor version of two pools", given: []edit{{solar, "size: small\n", "size: small\n    md-1: {}\n"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, rollout md-0, rollout md-1"},
 	{name: "a version back", given: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, edits: []edit{{solar, "version: v1.35.0", "version: v1.34.2"}}, want: "rejected"},
 	{name: "a version of a pool whose upgrade is deferred", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, in-place md-0"},
 	{name: "a deferred upgrade let go", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "\n      deferUpgrade: true", ""}}, want: "rollout md-0"},

@@ -2,6 +2,8 @@ package impact
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -29,6 +31,13 @@ func (c *comparer) workers(d *Diff, was, is *render.Cluster) error {
 	for _, name := range topology.PoolNames(is.Manifest) {
 		if before[name] == nil {
 			fresh = append(fresh, name)
+			refused, err := c.refusedByServer(nil, after[name])
+			if err != nil {
+				return err
+			}
+			if refused != "" {
+				d.Changes = append(d.Changes, Change{Action: Frozen, Pool: name, Words: refused})
+			}
 			continue
 		}
 		changes, err := c.pool(was, is, name, before[name], after[name])
@@ -116,9 +125,16 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 		if err != nil {
 			return nil, err
 		}
-		if !same {
-			what := append(before.Unknown, after.Unknown...)
-			change.Action, change.Words = Unknown, "its machines depend on what only the management cluster knows ("+list(what)+"): a rollout can be neither foretold nor ruled out"
+		unknown := slices.Concat(before.Unknown, after.Unknown)
+		if !same || slices.Contains(unknown, "builtin") && !maps.Equal(was.Hashes, is.Hashes) { // it may look at the hashes of other pools
+			refused, err := c.refusedByServer(before, after)
+			if err != nil {
+				return nil, err
+			}
+			change.Action, change.Words = Unknown, "its machines depend on what only the management cluster knows ("+list(unknown)+"): a rollout can be neither foretold nor ruled out"
+			if refused != "" {
+				change.Action, change.Words = Frozen, refused
+			}
 			out = append(out, change)
 		}
 	case hash != then:
@@ -129,6 +145,15 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 		change.Action, change.Words, change.Causes, change.Differences = answer.action, answer.words, answer.causes, answer.differences
 		change.Acknowledged = is.Record != nil && is.Record.Rollouts[name] == hash
 		if change.Action != None {
+			out = append(out, change)
+		}
+	case before != after: // written in other words it may be refused all the same
+		refused, err := c.refusedByServer(before, after)
+		if err != nil {
+			return nil, err
+		}
+		if refused != "" {
+			change.Action, change.Words = Frozen, refused
 			out = append(out, change)
 		}
 	}

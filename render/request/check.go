@@ -113,7 +113,7 @@ func (c *Cluster) checkPublicNames() diag.List {
 			continue
 		}
 		f := diag.Errorf(at, "request/bad-value", "public name %q, want an address or a host name, without a port", n)
-		if host := hostOf(n); host != "" {
+		if host := HostOf(n); host != "" {
 			f = f.Hintf("write %q", host)
 		}
 		found.Add(f)
@@ -121,8 +121,8 @@ func (c *Cluster) checkPublicNames() diag.List {
 	return found
 }
 
-// hostOf is the host in a URL or a host:port, or "".
-func hostOf(n string) string {
+// HostOf is the host in a URL or a host:port, or "".
+func HostOf(n string) string {
 	if _, rest, ok := strings.Cut(n, "://"); ok {
 		n, _, _ = strings.Cut(rest, "/")
 	}

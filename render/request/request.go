@@ -5,6 +5,8 @@
 package request
 
 import (
+	"strconv"
+
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/strict"
 )
@@ -45,6 +47,26 @@ func (m Meta) Has(path ...string) bool { return m.doc.Has(path...) }
 
 // Text is the scalar under a path as the tenant wrote it, or "".
 func (m Meta) Text(path ...string) string { return m.doc.Text(path...) }
+
+// Value is what the tenant wrote under a path, as plain maps, lists and scalars; nil when that is nothing.
+func (m Meta) Value(path ...string) any {
+	var v any = m.doc.Value()
+	for _, key := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
 
 // String is namespace/name.
 func (m Meta) String() string { return m.Namespace + "/" + m.Name }

@@ -159,6 +159,16 @@ func (c *Class) takeExternal() []Problem {
 // External reports whether runtime extensions have a say in what the class makes.
 func (c *Class) External() bool { return len(c.external) > 0 }
 
+// Stored puts the templates into the form in which an API server with these schemas keeps them, with their defaults: that is what
+// patches work on. The digest stays that of what was written. It is called before the class is used.
+func (c *Class) Stored(s *Schemas) {
+	for key, t := range c.templates {
+		if stored, err := s.Default(t); err == nil { // a schema that cannot be used is found where hashes are made
+			c.templates[key] = stored
+		}
+	}
+}
+
 // references are the templates a class names, each with the place it is named at.
 func references(class *clusterv1.ClusterClass) map[string]clusterv1.ClusterClassTemplateReference {
 	s := class.Spec

@@ -27,7 +27,11 @@ const AnnotationPrefix = "rollout.copyhold.dev/"
 type Desired struct {
 	InfrastructureCluster *manifest.Object
 	ControlPlane          *manifest.Object
+	ControlPlaneMachine   *manifest.Object // machine template of the control plane; nil when it is hosted
 	Pools                 map[string]*Pool // by name in the Cluster's topology
+
+	// ControlPlaneUnknown says what the control plane depends on that only a management cluster knows, as Pool.Unknown does for a pool.
+	ControlPlaneUnknown []string
 }
 
 // Pool is a worker pool: what its machines are made from.
@@ -42,6 +46,8 @@ type Pool struct {
 	// Unknown says what the templates depend on that only a management cluster knows, each as a patch names it; when there is
 	// something, nobody can tell offline whether a change rolls the pool.
 	Unknown []string
+
+	unknownInfrastructure, unknownBootstrap []string
 }
 
 // Desired runs Cluster API's generator (exp/topology/desiredstate) on a Cluster that was admitted. It looks at the Cluster as if it were
@@ -65,12 +71,10 @@ type generated struct {
 }
 
 func (c *Class) desired(o *manifest.Object) generated {
-	cl := &clusterv1.Cluster{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, cl); err != nil {
-		return generated{err: fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)}
+	cl, err := settledCluster(o)
+	if err != nil {
+		return generated{err: err}
 	}
-	cl.Annotations = settledAnnotations(o)
-	cl.UID = "00000000-0000-4000-8000-000000000001"
 	d, problems, err := c.generate(cl)
 	if err != nil || len(problems) > 0 {
 		return generated{problems: problems, err: err}
@@ -79,6 +83,17 @@ func (c *Class) desired(o *manifest.Object) generated {
 		return generated{err: err}
 	}
 	return generated{desired: d}
+}
+
+// settledCluster is a Cluster as the generator takes it.
+func settledCluster(o *manifest.Object) (*clusterv1.Cluster, error) {
+	cl := &clusterv1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, cl); err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
+	}
+	cl.Annotations = settledAnnotations(o)
+	cl.UID = "00000000-0000-4000-8000-000000000001"
+	return cl, nil
 }
 
 // settledAnnotations are the Cluster's annotations without our own: those are made of the desired state.
@@ -104,7 +119,7 @@ func (c *Class) generate(cl *clusterv1.Cluster) (*Desired, []Problem, error) {
 	if err != nil {
 		return nil, []Problem{{Detail: oneLine(err.Error())}}, nil
 	}
-	d := &Desired{InfrastructureCluster: state.InfrastructureCluster, ControlPlane: state.ControlPlane.Object, Pools: map[string]*Pool{}}
+	d := &Desired{InfrastructureCluster: state.InfrastructureCluster, ControlPlane: state.ControlPlane.Object, ControlPlaneMachine: state.ControlPlane.InfrastructureMachineTemplate, Pools: map[string]*Pool{}}
 	for name, md := range state.MachineDeployments {
 		d.Pools[name] = &Pool{
 			Name: name, Infrastructure: md.InfrastructureMachineTemplate, Bootstrap: md.BootstrapTemplate,
@@ -170,42 +185,74 @@ func (c *Class) blueprint(cl *clusterv1.Cluster) *scope.ClusterBlueprint {
 	return b
 }
 
-// findUnknown notes for each pool what its templates depend on that cannot be known offline. A patch that reads such an input by name
-// is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the generator is run again with
-// those inputs changed, and the pool compared.
+// findUnknown notes for the control plane and each template of the pools what they depend on that cannot be known offline. A patch that
+// reads such an input by name is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the
+// generator is run again with those inputs changed, and the outcome compared.
 func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
-	var again *Desired
+	type part struct {
+		reads   reads
+		unknown *[]string
+		made    func(*Desired) []*manifest.Object
+	}
+	s := c.class.Spec.ControlPlane
+	parts := []part{{c.part(s.TemplateRef, s.MachineInfrastructure.TemplateRef).reads, &d.ControlPlaneUnknown,
+		func(d *Desired) []*manifest.Object { return []*manifest.Object{d.ControlPlane, d.ControlPlaneMachine} }}}
 	for _, name := range slices.Sorted(maps.Keys(d.Pools)) {
 		p := d.Pools[name]
-		r := c.reads(p.Infrastructure).plus(c.reads(p.Bootstrap))
-		p.Unknown = r.unknowable()
-		if len(p.Unknown) > 0 || !r.everything {
+		parts = append(parts,
+			part{c.reads(p.Infrastructure), &p.unknownInfrastructure, func(d *Desired) []*manifest.Object { return []*manifest.Object{d.Pools[name].Infrastructure} }},
+			part{c.reads(p.Bootstrap), &p.unknownBootstrap, func(d *Desired) []*manifest.Object { return []*manifest.Object{d.Pools[name].Bootstrap} }})
+	}
+	var again *Desired
+	var problems []Problem
+	for _, p := range parts {
+		*p.unknown = p.reads.unknowable()
+		switch {
+		case !p.reads.everything:
+			continue
+		case c.External():
+			continue
+		case len(*p.unknown) > 0: // so there is nothing to be learned from trying
+			*p.unknown = append(*p.unknown, "builtin")
 			continue
 		}
-		if again == nil {
-			varied := cl.DeepCopy()
-			varied.UID = "ffffffff-ffff-4fff-bfff-fffffffffffe"
-			if varied.Annotations == nil {
-				varied.Annotations = map[string]string{}
-			}
-			for pool := range d.Pools {
-				varied.Annotations[AnnotationPrefix+pool] = "v1:0000000000000000"
-			}
-			var problems []Problem
+		if again == nil && len(problems) == 0 {
 			var err error
-			if again, problems, err = c.generate(varied); err != nil {
+			if again, problems, err = c.generate(varied(cl, d)); err != nil {
 				return err
 			}
-			if len(problems) > 0 {
-				p.Unknown = []string{"builtin"}
-				again = nil
-				continue
-			}
 		}
-		q := again.Pools[name]
-		if !sameJSON(p.Infrastructure.Object["spec"], q.Infrastructure.Object["spec"]) || !sameJSON(p.Bootstrap.Object["spec"], q.Bootstrap.Object["spec"]) {
-			p.Unknown = []string{"builtin"}
+		if len(problems) > 0 || !slices.EqualFunc(p.made(d), p.made(again), sameSpec) {
+			*p.unknown = []string{"builtin"}
 		}
 	}
+	for _, p := range d.Pools {
+		p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.unknownInfrastructure, p.unknownBootstrap))))
+	}
 	return nil
+}
+
+// unknownOf is what of Unknown comes from one of the pool's templates.
+func (p *Pool) unknownOf(template *manifest.Object) []string {
+	if template == p.Infrastructure {
+		return p.unknownInfrastructure
+	}
+	return p.unknownBootstrap
+}
+
+// varied is the Cluster with other values of what cannot be known. The names of objects are random as it is.
+func varied(cl *clusterv1.Cluster, d *Desired) *clusterv1.Cluster {
+	out := cl.DeepCopy()
+	out.UID = "ffffffff-ffff-4fff-bfff-fffffffffffe"
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	for pool := range d.Pools {
+		out.Annotations[AnnotationPrefix+pool] = "v1:0000000000000000"
+	}
+	return out
+}
+
+func sameSpec(a, b *manifest.Object) bool {
+	return (a == nil) == (b == nil) && (a == nil || sameJSON(a.Object["spec"], b.Object["spec"]))
 }

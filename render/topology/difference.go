@@ -56,7 +56,7 @@ func (s *Schemas) SpecDifferences(was, is *manifest.Object) ([]Difference, error
 		return nil, err
 	}
 	var out []Difference
-	compare(is.GetKind(), "", a.Object["spec"], b.Object["spec"], &out)
+	compare(is.GetKind(), "", kubeadmExplicit(a.GroupVersionKind(), a.Object["spec"]), kubeadmExplicit(b.GroupVersionKind(), b.Object["spec"]), &out)
 	return out, nil
 }
 
@@ -211,6 +211,11 @@ func PoolOf(o *manifest.Object, pool string) map[string]any {
 		}
 	}
 	return nil
+}
+
+// HasMachinePools reports whether a Cluster has worker pools of the other kind, which none of this speaks of.
+func HasMachinePools(o *manifest.Object) bool {
+	return len(list(o, "spec", "topology", "workers", "machinePools")) > 0
 }
 
 // PoolNames are the worker pools of a Cluster, in its order.

@@ -16,6 +16,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -136,25 +137,26 @@ func (s *Schemas) Default(o *manifest.Object) (*manifest.Object, error) {
 }
 
 // Validate tells what an API server would refuse of an object: fields that the schema does not declare (server-side apply fails on
-// them, as it does in Cluster API's topology controller), wrong values, and CEL rules. With old, the rules about changes hold too.
+// them, as it does in Cluster API's topology controller), wrong values, and CEL rules. With old it is a change that Cluster API applies:
+// the rules about changes hold too, and no object may be emptied (see Emptied).
 func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	k, err := s.kind(o.GroupVersionKind())
 	if k == nil || err != nil {
 		return nil, err
 	}
+	given := o
 	var out []Problem
 	for _, p := range undeclared(o, k.structural) {
 		out = append(out, Problem{Field: p, Type: string(field.ErrorTypeForbidden), Detail: "field not declared in schema"})
 	}
-	o, err = s.Default(o)
-	if err != nil {
-		return nil, err
-	}
+	o = o.DeepCopy()
+	defaulting.Default(o.Object, k.structural) // a null that a patch has written stays, and is refused where it may not be
 	validator, err := k.validator()
 	if err != nil {
 		return nil, err
 	}
 	errs := validation.ValidateCustomResource(nil, o.Object, validator)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, o.Object)...)
 	if rules := k.rules(); rules != nil && len(errs) == 0 {
 		var was map[string]any
 		if old != nil && old.GroupVersionKind() == o.GroupVersionKind() {
@@ -168,6 +170,14 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	}
 	for _, e := range errs {
 		out = append(out, Problem{Field: e.Field, Type: string(e.Type), Detail: e.ErrorBody()})
+	}
+	if len(out) == 0 {
+		out = kubeadmProblems(o)
+	}
+	for _, e := range s.Emptied(old, given) {
+		if !e.Replaced {
+			out = append(out, Problem{Field: e.Field, Type: string(field.ErrorTypeInvalid), Detail: "an object that had fields and is empty now: server-side apply makes null of it; take it away, or keep one of its fields"})
+		}
 	}
 	return out, nil
 }
@@ -193,18 +203,21 @@ func undeclared(o *manifest.Object, s *structuralschema.Structural) []string {
 func (s *Schemas) explicit(o *manifest.Object) (any, error) {
 	spec := o.Object["spec"]
 	k, err := s.kind(o.GroupVersionKind())
-	if k == nil || err != nil || spec == nil {
+	if err != nil || spec == nil {
 		return spec, err
 	}
-	sub, ok := k.structural.Properties["spec"]
-	if !ok {
-		return spec, nil
+	var sub structuralschema.Structural
+	if k != nil {
+		sub = k.structural.Properties["spec"]
+	}
+	if sub.Properties == nil {
+		return kubeadmExplicit(o.GroupVersionKind(), spec), nil
 	}
 	out := runtime.DeepCopyJSONValue(spec)
 	if m, ok := out.(map[string]any); ok { // a null is no value where the schema has none
 		defaulting.PruneNonNullableNullsWithoutDefaults(m, &sub)
 	}
-	return withoutDefaults(out, &sub), nil
+	return kubeadmExplicit(o.GroupVersionKind(), withoutDefaults(out, &sub)), nil
 }
 
 func withoutDefaults(value any, s *structuralschema.Structural) any {

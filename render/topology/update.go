@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
+	"sigs.k8s.io/cluster-api/exp/topology/desiredstate"
+	"sigs.k8s.io/cluster-api/exp/topology/scope"
 
 	"copyhold.dev/copyhold/render/manifest"
 )
@@ -41,6 +43,34 @@ func Update(was, is *Class, old, changed *manifest.Object) ([]Problem, error) {
 		out = append(out, problemsOf(err)...)
 	}
 	return out, nil
+}
+
+// UpgradeSteps are the versions that the control plane and the workers of a Cluster go through, in order, when it goes from one version
+// to another (exp/topology/desiredstate/upgrade_plan.go): more than one only for a class that names its Kubernetes versions.
+func UpgradeSteps(was, is *Class, old, changed *manifest.Object) (controlPlane, workers []string, err error) {
+	d, problems, err := was.Desired(old)
+	if err != nil || len(problems) > 0 {
+		return nil, nil, err
+	}
+	cl := &clusterv1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(changed.Object, cl); err != nil {
+		return nil, nil, fmt.Errorf("reading Cluster %s: %w", changed.GetName(), err)
+	}
+	s := scope.New(cl)
+	s.Blueprint = is.blueprint(cl)
+	s.Current.ControlPlane = &scope.ControlPlaneState{Object: settled(d.ControlPlane)}
+	s.Current.MachineDeployments = scope.MachineDeploymentsStateMap{}
+	for name, p := range d.Pools {
+		s.Current.MachineDeployments[name] = &scope.MachineDeploymentState{Object: p.Deployment}
+	}
+	plan := desiredstate.GetUpgradePlanOneMinor
+	if versions := is.class.Spec.KubernetesVersions; len(versions) > 0 {
+		plan = desiredstate.GetUpgradePlanFromClusterClassVersions(versions)
+	}
+	if err := desiredstate.ComputeUpgradePlan(context.Background(), s, plan); err != nil {
+		return nil, nil, fmt.Errorf("planning the upgrade of %s: %w", changed.GetName(), err)
+	}
+	return s.UpgradeTracker.ControlPlane.UpgradePlan, s.UpgradeTracker.MachineDeployments.UpgradePlan, nil
 }
 
 // settled is a control plane as it is when it has come up at its own version.

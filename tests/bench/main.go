@@ -56,7 +56,7 @@ func run(copyhold string, rounds int) error {
 	}{
 		{"version (start to exit)", []string{"version"}, nil},
 		{"render one tenant folder of the fleet", []string{"render", "--root", fleet, filepath.Join(fleet, "tenants/photon-prod")}, nil},
-		{"render the fleet, 12 clusters", []string{"render", "--root", fleet}, nil},
+		{"render the fleet, 13 clusters", []string{"render", "--root", fleet}, nil},
 		{"render 1,000 clusters", []string{"render", "--root", thousand}, nil},
 		{"render one of 20 tenant folders, 50 clusters", []string{"render", "--root", thousand, filepath.Join(thousand, "tenants/tenant-07")}, nil},
 		{"allocate 10,000 clusters in an empty /16", []string{"allocate", "--root", ten}, func() error { return os.RemoveAll(filepath.Join(ten, "ledger")) }},
