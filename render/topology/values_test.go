@@ -124,6 +124,19 @@ func mangle(r *rand.Rand, o *manifest.Object) string {
 	}
 }
 
+// schemaAt is the schema of a place in a template, as a patch names it; nil when there is none.
+func schemaAt(kind, path string) map[string]any {
+	s := theSchemas()[kind]
+	for _, key := range strings.Split(strings.TrimPrefix(path, "/spec/"), "/") {
+		if _, err := strconv.Atoi(key); key == "-" || err == nil {
+			s, _ = s["items"].(map[string]any)
+		} else {
+			s = property(s, key)
+		}
+	}
+	return s
+}
+
 // descend picks one of the maps in v, or in the lists of v.
 func descend(r *rand.Rand, v, s map[string]any) (key string, below, under map[string]any) {
 	type step struct {
