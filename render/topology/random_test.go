@@ -143,7 +143,7 @@ func (p *player) populate(ctx context.Context, want int) bool {
 		if chance(p.rand, 6) { // it was upgraded before; pools that are deferred are held back since
 			states = []*manifest.Object{topology.With(c.Manifest, older[topologyVersion(c.Manifest)], "version"), c.Manifest}
 		}
-		if p.begin(ctx, client.ObjectKey{Namespace: namespace, Name: name}, states) {
+		if p.begin(ctx, keyOf(name), states) {
 			p.repo.clusters[name] = with.clusters[name]
 		}
 	}
@@ -151,6 +151,8 @@ func (p *player) populate(ctx context.Context, want int) bool {
 }
 
 var older = map[string]any{"v1.33.5": "v1.33.4", "v1.34.1": "v1.33.5", "v1.34.2": "v1.34.1", "v1.35.0": "v1.34.1", "v1.36.0": "v1.35.0"}
+
+func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
 
 // begin brings a new cluster through some states, and reports whether it settles in each.
 func (p *player) begin(ctx context.Context, key client.ObjectKey, states []*manifest.Object) bool {
@@ -216,7 +218,7 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 		p.tally.add(pair.outcome())
 		if pair.spent() && refused == nil {
 			delete(next.clusters, name)
-			if err := p.world.remove(ctx, client.ObjectKey{Namespace: namespace, Name: name}); err != nil {
+			if err := p.world.remove(ctx, keyOf(name)); err != nil {
 				p.Fatal(err)
 			}
 		}
@@ -227,7 +229,7 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 
 // carryOut lets Cluster API do what the edit asks of one cluster.
 func (p *player) carryOut(ctx context.Context, pair *pair) {
-	key := client.ObjectKey{Namespace: namespace, Name: pair.name}
+	key := keyOf(pair.name)
 	pair.before = p.world.state(ctx, key)
 	if pair.is == nil {
 		p.Fatalf("%s is gone", pair.name)
