@@ -17,6 +17,9 @@ var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0
 
 var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
+// maxQuarantine is a hundred years: an address that is kept for longer is reserved.
+const maxQuarantine = 36500
+
 // check finds what is wrong with catalog.yaml by itself, without rendering a class.
 func (c *Catalog) check() diag.List {
 	var found diag.List
@@ -30,8 +33,8 @@ func (c *Catalog) check() diag.List {
 			found.Add(diag.Errorf(c.At(), "catalog/missing-field", "no spec.%s", need.field))
 		}
 	}
-	if q := c.Quarantine(); q < 0 {
-		found.Add(diag.Errorf(c.At("quarantineDays"), "catalog/bad-value", "quarantineDays %d, want 0 or more", q))
+	if q := c.Quarantine(); q < 0 || q > maxQuarantine {
+		found.Add(diag.Errorf(c.At("quarantineDays"), "catalog/bad-value", "quarantineDays %d, want 0 to %d", q, maxQuarantine))
 	}
 	for i, v := range c.Versions {
 		if !version.MatchString(v) {

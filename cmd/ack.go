@@ -137,6 +137,10 @@ func (a *app) chosen(args []string) (*tree, []string, []string, error) {
 	paths = nil
 	for _, arg := range args {
 		namespace, name, ok := strings.Cut(arg, "/")
+		if strings.HasPrefix(arg, in.Folders.Tenants+"/") {
+			t.close()
+			return nil, nil, nil, a.print(diag.List{diag.Errorf(diag.Pos{File: arg}, "path/missing", "there is no such file or folder")})
+		}
 		if !ok || strings.Contains(name, "/") || namespace == "" || name == "" {
 			t.close()
 			return nil, nil, nil, usageError{fmt.Errorf("%q is neither a path nor a cluster's NAMESPACE/NAME", arg), "copyhold ack --help"}
@@ -185,5 +189,9 @@ func record(in *render.Input, r *ledger.Record) (ledger.Write, error) {
 	if err != nil {
 		return ledger.Write{}, fmt.Errorf("writing the record of %s: %w", r.Holder(), err)
 	}
-	return ledger.Write{File: in.Folders.Ledger + "/clusters/" + r.Holder() + ".yaml", Data: data}, nil
+	w := ledger.Write{File: in.Folders.Ledger + "/clusters/" + r.Holder() + ".yaml", Data: data}
+	if back, found := ledger.ParseRecord(w.File, data); found.Failed() || back.Reason != r.Reason {
+		return ledger.Write{}, usageError{fmt.Errorf("reason %q holds what YAML cannot keep", r.Reason), "write it in plain words"}
+	}
+	return w, nil
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -25,7 +26,12 @@ warning. In CI, check the merge result. The exit code is 1 when a finding is an 
 		Example: `  copyhold check
   copyhold check tenants/photon-prod
   copyhold check --base origin/main`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, base, as) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("base") && base == "" {
+				return usageError{errors.New("--base is empty, want a revision, as origin/main"), "copyhold check --help"}
+			}
+			return a.check(args, base, as)
+		},
 	}
 	c.Flags().StringVar(&base, "base", "", "revision that the change starts from, as origin/main")
 	c.Flags().StringVar(&as, "as", "tenant", "with --base, whose change it is: tenant, or platform, who may touch entries of others and accept any rollout")

@@ -40,7 +40,14 @@ The exit code is 1 when something is at least as bad as --fail-on; rollout there
   copyhold diff -v tenants/photon-prod
   copyhold diff --base origin/main --fail-on rollout
   copyhold diff --base v1.4.0 --head v1.5.0 -o markdown`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.diff(args, o) },
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, f := range []string{"base", "head", "base-dir", "fail-on"} {
+				if c.Flags().Changed(f) && c.Flags().Lookup(f).Value.String() == "" {
+					return usageError{fmt.Errorf("--%s is empty", f), "copyhold diff --help"}
+				}
+			}
+			return a.diff(args, o)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.base, "base", "", "revision to compare with; its merge base with the other side is taken")

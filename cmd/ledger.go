@@ -300,19 +300,37 @@ func (a *app) ledgerAdopt(file, today string) error {
 		return err
 	}
 	defer b.close()
-	plan, found := b.ledger.Plan(ledger.Planning{Wanted: adoptable(b, services), Pools: b.want.Pools, Today: date(now), Until: date(now)})
+	wanted, doubtful := adoptable(b, services)
+	if err := a.print(doubtful); err != nil {
+		return err
+	}
+	plan, found := b.ledger.Plan(ledger.Planning{Wanted: wanted, Pools: b.want.Pools, Today: date(now), Until: date(now)})
 	return a.carry(b, plan, found)
 }
 
-// adoptable are the clusters that have no address on record and a Service that has one, with that address as their pin.
-func adoptable(b *books, services []ledger.Service) []ledger.Wanted {
+// adoptable are the clusters that have no address on record and a Service that has one, with that address as their pin. What leaves a
+// doubt about which address a cluster has is found, and nothing is to be adopted then.
+func adoptable(b *books, services []ledger.Service) ([]ledger.Wanted, diag.List) {
+	var found diag.List
 	var holders []string
 	for _, w := range b.want.Clusters {
 		holders = append(holders, w.Namespace+"/"+w.Name)
 	}
 	has := map[string]netip.Addr{}
-	for i, h := range ledger.Match(services, holders) {
-		if address, err := netip.ParseAddr(services[i].Address); err == nil {
+	of := ledger.Match(services, holders)
+	for i, s := range services {
+		h, ok := of[i]
+		if !ok || s.Address == "" {
+			continue
+		}
+		address, err := netip.ParseAddr(s.Address)
+		switch {
+		case err != nil:
+			found.Add(diag.Errorf(diag.Pos{}, "service/unreadable", "service %s/%s of %s has address %q, want an IP address", s.Namespace, s.Name, h, s.Address))
+		case has[h].IsValid() && has[h] != address:
+			found.Add(diag.Errorf(diag.Pos{}, "service/ambiguous", "two services look like that of %s, with %s and %s", h, has[h], address).
+				Hintf("leave the one that is not out of the list, or label both with cluster.x-k8s.io/cluster-name"))
+		default:
 			has[h] = address
 		}
 	}
@@ -325,13 +343,18 @@ func adoptable(b *books, services []ledger.Service) []ledger.Wanted {
 		}
 		w.Claims = slices.Clone(w.Claims)
 		for i := range w.Claims {
-			if w.Claims[i].Field == "address" && !w.Claims[i].Pin.IsValid() {
-				w.Claims[i].Pin = address
+			if w.Claims[i].Field != "address" {
+				continue
 			}
+			if pin := w.Claims[i].Pin; pin.IsValid() && pin != address {
+				found.Add(diag.Errorf(w.Claims[i].At, "service/moved", "%s pins %s, and its service has %s", holder, pin, address).
+					Hintf("write the address that runs, or remove the field"))
+			}
+			w.Claims[i].Pin = address
 		}
 		out = append(out, w)
 	}
-	return out
+	return out, found
 }
 
 // services reads Services as kubectl prints them.
@@ -368,7 +391,7 @@ func (a *app) services(file string) ([]ledger.Service, error) {
 
 // serviceOf reads what Kamaji and the load balancer write into a control plane's Service.
 func serviceOf(o *manifest.Object) ledger.Service {
-	s := ledger.Service{Namespace: o.GetNamespace(), Name: o.GetName(), ControlPlane: o.GetLabels()["kamaji.clastix.io/name"]}
+	s := ledger.Service{Namespace: o.GetNamespace(), Name: o.GetName(), ControlPlane: o.GetLabels()["kamaji.clastix.io/name"], Cluster: o.GetLabels()["cluster.x-k8s.io/cluster-name"]}
 	if s.ControlPlane == "" {
 		s.ControlPlane = s.Name
 	}

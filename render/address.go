@@ -23,8 +23,8 @@ func (d *draft) setAddresses() {
 			recorded = d.record.Address
 		}
 		d.address = d.pick("address", recorded, r.Spec.Address)
-		if recorded == "" && d.address != "" {
-			d.pinFree()
+		if d.address != "" && (recorded == "" || !d.judged) {
+			d.free()
 		}
 		if d.address == "" {
 			d.found.Add(diag.Errorf(r.At("metadata", "name"), "ledger/no-address", "cluster %q has no address in the ledger", r).
@@ -68,13 +68,13 @@ func (d *draft) pool() string {
 	return d.tier.AddressPool
 }
 
-// pinFree finds a pin whose address the ledger has given to another. The record of the cluster itself is not there to say so.
-func (d *draft) pinFree() {
+// free finds an address that the ledger has given to another: a pin, or one in a record that somebody has written by hand.
+func (d *draft) free() {
 	a, err := netip.ParseAddr(d.address)
 	if err != nil || d.lockOf == nil {
 		return
 	}
-	if k := d.lockOf(d.tier.AddressPool, a); k != nil && k.Holder != d.request.String() && !k.Released() {
+	if k := d.lockOf(d.pool(), a); k != nil && k.Holder != d.request.String() && !k.Released() {
 		d.found.Add(diag.Errorf(d.request.At("spec", "address"), "ledger/held", "address %s of %s is held by %s", a, d.request, k.Holder).
 			Hintf("choose another, or remove the field and run copyhold allocate"))
 	}
@@ -191,5 +191,9 @@ func (d *draft) inPool(c *catalog.Catalog) {
 	if state == ledger.Reserved {
 		why = fmt.Sprintf("reserved in address pool %q", pool.Name)
 	}
-	d.found.Add(d.admission(d.origin("address"), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why))
+	f := d.admission(d.origin("address"), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why)
+	if d.record != nil && d.base != nil && d.base.platform { // the address may have been given out before the same change shrank the pool
+		f.Severity = diag.Warning
+	}
+	d.found.Add(f)
 }

@@ -33,6 +33,7 @@ type builder struct {
 	dressed  map[dressKey]*dressing
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
+	judged   bool // the whole ledger is judged elsewhere
 
 	machines sync.Map // *topology.Pool -> machine
 	planning bool     // the ledger is about to take in who is new

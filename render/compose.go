@@ -49,6 +49,7 @@ type draft struct {
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota
 	err      error
+	judged   bool // the whole ledger is judged elsewhere
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.

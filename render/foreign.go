@@ -52,7 +52,7 @@ func ForeignChanges(base, head fs.FS, in *Input, platform bool) (diag.List, erro
 		for _, holder := range holders(name, was[name], is[name]) {
 			if !touched[holder] {
 				found.Add(diag.Errorf(diag.Pos{File: name, Line: 1}, "ledger/foreign-change", "the change edits the ledger entry of %s, but not its request", holder).
-					Hintf("restore the file from Git; a change to another's entry is the platform team's, which runs check with --as platform"))
+					Hintf("restore the file from Git; copyhold allocate %s/NAMESPACE writes only that tenant's, and the platform team runs check with --as platform", in.Folders.Tenants))
 			}
 		}
 		found.Add(in.needsPlatform(name, was[name], is[name])...)
@@ -81,7 +81,7 @@ func (in *Input) needsPlatform(name string, was, is []byte) diag.List {
 			continue
 		}
 		for _, pool := range catalog.Sorted(before.Rollouts) {
-			if hash, ok := after.Rollouts[pool]; ok && hash != before.Rollouts[pool] {
+			if _, asked := workersOf(c)[pool]; asked && after.Rollouts[pool] != before.Rollouts[pool] {
 				found.Add(diag.Errorf(after.At("spec", "rollouts", pool), "rollout/needs-platform", "the change accepts the rollout of worker pool %s of %s, which is for the platform team to accept", pool, c).
 					Hintf("somebody of the platform team approves it; CI then runs check with --as platform"))
 			}
@@ -172,6 +172,7 @@ func touchedRequests(base, head fs.FS, dir string) (map[string]bool, error) {
 type before struct {
 	changed  map[string]bool             // files of the tenants that the change touches
 	clusters map[string]*request.Cluster // those that were in them, by namespace/name
+	platform bool                        // the change touches the catalog too
 }
 
 // of is what a request was before: itself when its file is not touched or no change is looked at, nil when it was not there.
@@ -182,12 +183,15 @@ func (b *before) of(c *request.Cluster) *request.Cluster {
 	return b.clusters[c.String()]
 }
 
-func requestsBefore(base, head fs.FS, dir string) (*before, error) {
-	was, is, err := changed(base, head, dir)
+func requestsBefore(base, head fs.FS, folders Folders) (*before, error) {
+	was, is, err := changed(base, head, folders.Catalog)
 	if err != nil {
 		return nil, err
 	}
-	out := &before{map[string]bool{}, map[string]*request.Cluster{}}
+	out := &before{changed: map[string]bool{}, clusters: map[string]*request.Cluster{}, platform: len(was)+len(is) > 0}
+	if was, is, err = changed(base, head, folders.Tenants); err != nil {
+		return nil, err
+	}
 	for name := range is {
 		out.changed[name] = true
 	}

@@ -6,6 +6,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/request"
 )
 
 // subnet is what is known of a subnet of a tenant, whoever makes it.
@@ -84,14 +85,18 @@ func (d *draft) serverAddress(name string, s subnet, t *Tenant) {
 	case a == s.gateway:
 		d.found.Add(d.admission(origin, "server-address/gateway", "server address %s is the gateway of subnet %q: the two answer for one address, and the subnet loses its way out", a, name))
 	}
-	if s.pooled {
-		return
-	}
 	for _, other := range t.Clusters {
-		if other != d.request && other.Spec.ServerAddress == text && other.Spec.Subnet == d.request.Spec.Subnet {
-			d.found.Add(d.admission(origin, "server-address/duplicate", "server address %s of %s is that of %s too: workers of one would join the other", a, d.request, other).
-				Hintf("the one that came later must take another"))
+		r, pool := t.Records[other.Name], ""
+		theirs := other.Spec.ServerAddress
+		if r != nil && r.ServerAddress != "" {
+			theirs, pool = r.ServerAddress, r.ServerPool
 		}
+		// Two of one pool are the ledger's to find.
+		if other == d.request || address(theirs) != a || d.record != nil && pool != "" && d.record.ServerPool == pool {
+			continue
+		}
+		d.found.Add(diag.Errorf(d.request.At(origin...), "server-address/duplicate", "server address %s of %s is that of %s too: workers of one would join the other", a, d.request, other).
+			Hintf("all subnets of a tenant lie in one network: one of the two must get another address"))
 	}
 }
 
@@ -164,4 +169,27 @@ func (d *draft) overlap(a, b span, consequence string) {
 	}
 	d.found.Add(d.admission(field, "network/overlap", "%s %s overlap %s %s: %s", a.what, a.Prefix, b.what, b.Prefix, consequence).
 		Hintf("give the cluster ranges of its own with spec.clusterNetwork; they cannot be changed later"))
+}
+
+// overlapping finds subnets of a tenant that overlap each other or the platform's ranges. The ledger knows no subnet, so nobody can tell
+// one that is new from one that clusters stand on: both are only warned.
+func (t *Tenant) overlapping(c *catalog.Catalog) diag.List {
+	var found diag.List
+	warn := func(s *request.Subnet, what string, other netip.Prefix, consequence string) {
+		if own := prefix(s.Spec.CIDR); own.IsValid() && own.Overlaps(other) {
+			found.Add(diag.Warnf(s.At("spec", "cidr"), "network/overlap", "subnet %q %s overlaps %s %s: %s", s.Name, own, what, other, consequence))
+		}
+	}
+	for i, s := range t.Subnets {
+		for _, other := range t.Subnets[:i] {
+			warn(s, fmt.Sprintf("subnet %q", other.Name), prefix(other.Spec.CIDR), "both are of one tenant's network, where an address is there once")
+		}
+		for _, name := range catalog.Sorted(t.terms.Subnets) {
+			warn(s, fmt.Sprintf("subnet %q", name), prefix(t.terms.Subnets[name].CIDR), "both are of one tenant's network, where an address is there once")
+		}
+		for _, key := range catalog.Sorted(c.PlatformCIDRs) {
+			warn(s, "the platform's "+key, prefix(c.PlatformCIDRs[key]), "machines cannot reach what the platform has there")
+		}
+	}
+	return found
 }

@@ -127,6 +127,9 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		found.Add(d.found...)
 	}
+	if slices.ContainsFunc(t.Subnets, func(s *request.Subnet) bool { return p.in.Selected(s.File()) }) {
+		found.Add(t.overlapping(p.in.Catalog)...)
+	}
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)
 	}
@@ -138,7 +141,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 // draft pairs a request with its tier, class and record. It is nil when there is nothing to compose; the reason is found, there or by
 // the builder. What is found of a draft is with it.
 func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
-	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, base: p.in.base}
+	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
 	d.offeredVersion(p.in.Catalog)
 	tier, ok := p.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {

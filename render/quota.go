@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
 )
@@ -97,7 +99,9 @@ func addTimes(sum, q *resource.Quantity, n int64) {
 // weigh works out what a cluster takes that is not rendered, and whether its machines boot what it asks for.
 func (p *part) weigh(d *draft) {
 	var pools map[string]*topology.Pool
-	if o, problems, err := d.class.Admit(d.composed); err == nil && len(problems) == 0 {
+	alike := &manifest.Object{Object: maps.Clone(d.composed.Object)} // Cluster API's answers are kept by content: clusters that differ in name share one
+	alike.Object["metadata"] = map[string]any{"namespace": "x", "name": "x"}
+	if o, problems, err := d.class.Admit(alike); err == nil && len(problems) == 0 {
 		if known, problems, err := d.class.Pools(o); err == nil && len(problems) == 0 { // what is wrong is found when it is rendered
 			pools = known
 			p.images(d, pools)
@@ -183,8 +187,8 @@ func (p *part) quota(namespace string, drafts []*draft) {
 		}
 		if straw != nil {
 			at, entry := p.in.Catalog.TenantAt(namespace, "quota", r.field)
-			p.found.Add(diag.Warnf(at, "quota/exceeded", "%s has %s %s in use, %s more than its quota of %s: what runs goes on, and nothing new comes in; %s is the first beyond it",
-				namespace, running.String(), r.unit, less(running, *limit), limit, straw.request).
+			p.found.Add(diag.Warnf(at, "quota/exceeded", "what runs in %s comes to %s, %s more than its quota of %s: it goes on, and nothing new comes in; %s is the first beyond it",
+				namespace, amount(running, r.unit), less(running, *limit), limit.String(), straw.request).
 				Hintf("raise %s.quota.%s, or have the tenant give something up", entry, r.field))
 		}
 		p.uncounted(drafts, r.field)
@@ -196,13 +200,21 @@ func less(a, b resource.Quantity) string {
 	return a.String()
 }
 
+// amount is a quantity in words.
+func amount(q resource.Quantity, unit string) string {
+	if text := q.String(); text != "1" {
+		return text + " " + unit
+	}
+	return "1 " + strings.TrimSuffix(unit, "s")
+}
+
 // exceeds says that a cluster takes more than is left.
 func (p *part) exceeds(d *draft, field, unit string, takes, sum, limit resource.Quantity, grows bool) diag.Finding {
 	at := d.request.At("metadata", "name")
 	if field != "clusters" && d.request.Has("spec", "workers") {
 		at = d.request.KeyAt("spec", "workers")
 	}
-	what, way := fmt.Sprintf("%s takes %s %s", d.request, takes.String(), unit), "make it smaller, give up another"
+	what, way := fmt.Sprintf("%s takes %s", d.request, amount(takes, unit)), "make it smaller, give up another"
 	switch {
 	case field == "clusters":
 		what, way = fmt.Sprintf("%s is one more cluster", d.request), "give up another"
@@ -210,7 +222,7 @@ func (p *part) exceeds(d *draft, field, unit string, takes, sum, limit resource.
 		what += ", more than it did"
 	}
 	place, entry := p.in.Catalog.TenantAt(d.request.Namespace, "quota", field)
-	return diag.Errorf(at, "quota/exceeded", "%s: with it %s takes %s %s, %s more than its quota of %s", what, d.request.Namespace, sum.String(), unit, less(sum, limit), limit.String()).
+	return diag.Errorf(at, "quota/exceeded", "%s: with it %s comes to %s, %s more than its quota of %s", what, d.request.Namespace, amount(sum, unit), less(sum, limit), limit.String()).
 		Hintf("%s, or ask the platform team to raise %s.quota.%s in %s", way, entry, field, place.File)
 }
 

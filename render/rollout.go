@@ -1,6 +1,9 @@
 package render
 
 import (
+	"strconv"
+	"strings"
+
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
@@ -34,7 +37,11 @@ func (b *builder) locked(d *draft) diag.List {
 			found.Add(find(at, "rollout/unrecorded", "no rollout hash of worker pool %s of %s is recorded", pool, d.request).
 				Hintf("copyhold allocate records it"))
 		case !topology.Comparable(hash, accepted):
-			found.Add(diag.Warnf(at, "rollout/scheme", "the rollout hash of worker pool %s of %s is %s and %s is recorded: the two cannot be compared", pool, d.request, hash, accepted).
+			find := find
+			if older(accepted) {
+				find = diag.Warnf // recorded by an earlier release: nobody has to accept anything anew
+			}
+			found.Add(find(at, "rollout/scheme", "the rollout hash of worker pool %s of %s is %s and %s is recorded: the two cannot be compared", pool, d.request, hash, accepted).
 				Hintf("copyhold ack %s records it anew", d.request))
 		default:
 			found.Add(find(at, "rollout/unacknowledged", "the machines of worker pool %s of %s would be replaced: its rollout hash is %s, and %s is accepted", pool, d.request, hash, accepted).
@@ -83,4 +90,17 @@ func recorded(c *request.Cluster, r *ledger.Record) bool {
 		}
 	}
 	return len(r.Rollouts) == len(pools)
+}
+
+// older reports whether a hash was made by the rules of an earlier release.
+func older(hash string) bool {
+	number := func(s string) int {
+		scheme, _, _ := strings.Cut(s, ":")
+		n, err := strconv.Atoi(strings.TrimPrefix(scheme, "v"))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return number(hash) < number(topology.Scheme)
 }

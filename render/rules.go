@@ -228,7 +228,7 @@ func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
 	switch {
 	case !known && len(c.DataStores) > 0:
 		d.found.Add(d.admission(field, "datastore/unknown", "DataStore %q is not in the catalog%s: the control plane would never come up", name, diag.OneOf(storesOf(c, tenant, ns))))
-	case len(store.Tenants) > 0 && !slices.Contains(store.Tenants, ns):
+	case !catalog.May(store.Tenants, ns):
 		d.found.Add(d.admission(field, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))))
 	case !catalog.May(tenant.DataStores, name):
 		d.found.Add(d.admission(field, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))).Hintf("%s", askFor(c, ns, "dataStores")))
@@ -240,7 +240,7 @@ func storesOf(c *catalog.Catalog, tenant catalog.Tenant, namespace string) []str
 	var out []string
 	for _, name := range catalog.Sorted(c.DataStores) {
 		s := c.DataStores[name]
-		if catalog.May(tenant.DataStores, name) && (len(s.Tenants) == 0 || slices.Contains(s.Tenants, namespace)) {
+		if catalog.May(tenant.DataStores, name) && catalog.May(s.Tenants, namespace) {
 			out = append(out, name)
 		}
 	}

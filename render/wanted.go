@@ -123,6 +123,7 @@ func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) l
 	case c.Spec.ServerAddress == "" && !d.tier.ServerAddress:
 	case offered:
 		w.Claims = append(w.Claims, ledger.Claim{Field: "serverAddress", Pool: subnet, Pin: address(c.Spec.ServerAddress), At: c.At(d.origin("serverAddress")...)})
+	case d.record != nil && d.record.ServerAddress != "": // it has one, whatever has become of the subnet
 	case d.tier.ServerAddress && c.Spec.ServerAddress == "":
 		d.found.Add(diag.Errorf(c.At("spec", "subnet"), "subnet/no-server-addresses", "tier %q needs a server address, and subnet %q of %s offers none", c.Spec.Tier, c.Spec.Subnet, c.Namespace).
 			Hintf("give the SubnetRequest a range serverAddresses, or pin one with spec.serverAddress"))
@@ -159,11 +160,12 @@ func Check(base, tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		return in, found, err
 	}
 	if base != nil {
-		if in.base, err = requestsBefore(base, tree, in.Folders.Tenants); err != nil {
+		if in.base, err = requestsBefore(base, tree, in.Folders); err != nil {
 			return in, found, err
 		}
 	}
 	b := newBuilder(tree, in)
+	b.judged = true
 	books := make(chan ledgerRead, 1) // read meanwhile
 	go func() {
 		var l ledgerRead

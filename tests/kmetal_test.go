@@ -113,7 +113,7 @@ func TestDocumentedManifests(t *testing.T) {
 func TestFixedPoint(t *testing.T) {
 	const fleet = "../examples/fleet"
 	classes := map[string]*topology.Class{}
-	for _, tier := range []string{"standard", "expert", "kubeadm"} {
+	for _, tier := range []string{"standard", "expert", "kubeadm", "edge"} {
 		c := classOf(t, fleet, tier)
 		classes[c.Key().Name] = c
 	}
@@ -135,7 +135,7 @@ func TestFixedPoint(t *testing.T) {
 			t.Errorf("%s is changed by the webhook (-ours +defaulted):\n%s", manifest.IDOf(o), d)
 		}
 	}
-	if want := map[string]int{"kubevirt-standard": 1, "kubevirt-expert": 1, "kubevirt-kubeadm": 10}; !maps.Equal(clusters, want) {
+	if want := map[string]int{"kubevirt-standard": 1, "kubevirt-expert": 1, "kubevirt-kubeadm": 10, "edge": 1}; !maps.Equal(clusters, want) {
 		t.Errorf("the fleet has clusters %v, want %v", clusters, want)
 	}
 }

@@ -472,11 +472,11 @@ var planCases = []planCase{
 		after: map[string]string{lock100: held("172.21.208.100", "photon-prod/solar"), lock240: held("10.100.0.240", "photon-prod/solar"),
 			solarRec: record("photon-prod/solar", at100+", serverAddress: 10.100.0.240, serverPool: photon-prod.production")}},
 	{name: "lock without record", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool"))},
-		ledger: map[string]string{lock101: held("172.21.208.101", "photon-prod/solar")},
-		after:  map[string]string{solarRec: record("photon-prod/solar", at101)}},
+		ledger: map[string]string{lock101: held("172.21.208.101", "photon-prod/solar")}, words: lost,
+		after: map[string]string{solarRec: record("photon-prod/solar", at101)}},
 	{name: "a held lock before one in quarantine", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool"))},
-		ledger: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-12-31"), lock101: held("172.21.208.101", "photon-prod/solar")},
-		after:  map[string]string{solarRec: record("photon-prod/solar", at101)}},
+		ledger: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-12-31"), lock101: held("172.21.208.101", "photon-prod/solar")}, words: lost,
+		after: map[string]string{solarRec: record("photon-prod/solar", at101)}},
 	{name: "back within quarantine", wanted: []Wanted{want("photon-prod/solar", anyOf("tenant-cp-pool"))},
 		ledger: map[string]string{lock100: released("172.21.208.100", "photon-prod/solar", "2026-12-02"), solarRec: record("photon-prod/solar", at100+", released: 2026-11-02")},
 		words:  "photon-prod/solar takes 172.21.208.100 of tenant-cp-pool again\n",
@@ -508,6 +508,9 @@ var planCases = []planCase{
 		after: map[string]string{lock240: held("10.100.0.240", "photon-prod/solar"), lockOne: held("192.0.2.1", "photon-prod/solar"),
 			solarRec: record("photon-prod/solar", "address: 192.0.2.1, addressPool: one, serverAddress: 10.100.0.240, serverPool: photon-prod.production")}},
 }
+
+// lost is what is said when a lock has no record.
+const lost = "photon-prod/solar had addresses and no record: its defaults and rollout hashes are those of today; if a record was lost, restore it from Git instead\n"
 
 func TestPlan(t *testing.T) {
 	for _, c := range planCases {

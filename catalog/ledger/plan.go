@@ -222,6 +222,9 @@ func (p *planner) serve(w Wanted) {
 			p.keep(w, Claim{Field: h.field, Pool: h.pool, At: w.At}, h.address, h.pool)
 		}
 	}
+	if old == nil && slices.ContainsFunc(p.byHolder[w.holder()], func(k *Lock) bool { return !k.Released() }) {
+		p.say("%s had addresses and no record: its defaults and rollout hashes are those of today; if a record was lost, restore it from Git instead", w.holder())
+	}
 	p.defaults(r, w, old)
 	if old == nil || !same(old.RecordSpec, r.RecordSpec) {
 		p.records = append(p.records, r)

@@ -14,17 +14,21 @@ type Service struct {
 	Namespace    string
 	Name         string
 	ControlPlane string // the TenantControlPlane it belongs to
+	Cluster      string // that it says it belongs to, by Cluster API's label; "" when it does not say
 	Address      string // that the load balancer gave it; "" when it has none yet
 }
 
 // suffix is what Cluster API adds to a cluster's name to make the name of its control plane.
 var suffix = regexp.MustCompile(`^-[a-z0-9]{5}$`)
 
-// Of reports whether the Service is the one of a cluster's control plane, whose name is the cluster's, plain or with the suffix that
-// Cluster API adds to generated names.
+// Of reports whether the Service is the one of a cluster's control plane: by Cluster API's label where it has one, else by its name, which
+// is the cluster's, plain or with the suffix that Cluster API adds to generated names.
 func (s Service) Of(namespace, cluster string) bool {
-	if s.Namespace != namespace {
+	if s.Namespace != namespace || s.Cluster != "" && s.Cluster != cluster {
 		return false
+	}
+	if s.Cluster != "" {
+		return true
 	}
 	rest, ok := strings.CutPrefix(s.ControlPlane, cluster)
 	return ok && (rest == "" || suffix.MatchString(rest))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
@@ -23,6 +24,9 @@ type Tree struct {
 	mu   sync.Mutex // of tree: go-git remembers what it has read
 	tree *object.Tree
 }
+
+// ErrNotHere says that a commit's files are not in the clone. They must not be taken for files that are not there.
+var ErrNotHere = errors.New("the file's content is not in this clone: it is a partial one; fetch it, as git fetch --refetch --no-filter does")
 
 // maxLinks bounds how many links are followed for one name.
 const maxLinks = 10
@@ -62,9 +66,12 @@ func (t *Tree) Open(name string) (fs.File, error) {
 			}
 			return t.dir(name, sub)
 		}
-		f, err := t.tree.File(at)
-		if errors.Is(err, object.ErrFileNotFound) { // a submodule
+		if entry.Mode == filemode.Submodule {
 			return fail(fs.ErrNotExist)
+		}
+		f, err := t.tree.File(at)
+		if errors.Is(err, object.ErrFileNotFound) || errors.Is(err, plumbing.ErrObjectNotFound) {
+			return fail(ErrNotHere)
 		}
 		if err != nil {
 			return fail(err)

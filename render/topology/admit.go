@@ -89,6 +89,9 @@ func problemsOf(err error) []Problem {
 	return out
 }
 
+// mostAnswers bounds how many are kept: with their objects they are large.
+const mostAnswers = 128
+
 // memo keeps answers by content; each is worked out once even when several goroutines ask at a time.
 type memo[A any] struct {
 	mu      sync.Mutex
@@ -101,6 +104,9 @@ func (m *memo[A]) do(key [sha256.Size]byte, work func() A) A {
 	m.mu.Lock()
 	f := m.answers[key]
 	if f == nil {
+		if len(m.answers) >= mostAnswers { // those that are at work have their answer in hand
+			clear(m.answers)
+		}
 		f = sync.OnceValue(work)
 		m.answers[key] = f
 	}

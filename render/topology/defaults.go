@@ -51,7 +51,7 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 	for i := range class.Spec.Variables {
 		v := &class.Spec.Variables[i]
 		defs[v.Name] = &v.Schema.OpenAPIV3Schema
-		eachSchema(v.Name, &v.Schema.OpenAPIV3Schema, func(place string, s *clusterv1.JSONSchemaProps) {
+		editSchemas(v.Name, &v.Schema.OpenAPIV3Schema, func(place string, s *clusterv1.JSONSchemaProps) {
 			value, ok := d[place]
 			delete(left, place)
 			switch {
@@ -94,18 +94,34 @@ func (d Defaults) Equal(other Defaults) bool {
 }
 
 // eachSchema calls do for a schema and every schema below it, with its place. Properties are visited in order of their names.
+// What do changes is not kept: see editSchemas.
 func eachSchema(place string, s *clusterv1.JSONSchemaProps, do func(place string, s *clusterv1.JSONSchemaProps)) {
 	do(place, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		p := s.Properties[name]
 		eachSchema(place+"."+name, &p, do)
-		s.Properties[name] = p
 	}
 	if s.Items != nil {
 		eachSchema(place+"[]", s.Items, do)
 	}
 	if s.AdditionalProperties != nil {
 		eachSchema(place+"{}", s.AdditionalProperties, do)
+	}
+}
+
+// editSchemas is eachSchema for a do that changes what it is given. Nobody else may be reading.
+func editSchemas(place string, s *clusterv1.JSONSchemaProps, do func(place string, s *clusterv1.JSONSchemaProps)) {
+	do(place, s)
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		p := s.Properties[name]
+		editSchemas(place+"."+name, &p, do)
+		s.Properties[name] = p
+	}
+	if s.Items != nil {
+		editSchemas(place+"[]", s.Items, do)
+	}
+	if s.AdditionalProperties != nil {
+		editSchemas(place+"{}", s.AdditionalProperties, do)
 	}
 }
 

@@ -46,6 +46,8 @@ type Pool struct {
 	// Unknown says what the templates depend on that only a management cluster knows, each as a patch names it; when there is
 	// something, nobody can tell offline whether a change rolls the pool.
 	Unknown []string
+
+	unknownInfrastructure, unknownBootstrap []string
 }
 
 // Desired runs Cluster API's generator (exp/topology/desiredstate) on a Cluster that was admitted. It looks at the Cluster as if it were
@@ -69,12 +71,10 @@ type generated struct {
 }
 
 func (c *Class) desired(o *manifest.Object) generated {
-	cl := &clusterv1.Cluster{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, cl); err != nil {
-		return generated{err: fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)}
+	cl, err := settledCluster(o)
+	if err != nil {
+		return generated{err: err}
 	}
-	cl.Annotations = settledAnnotations(o)
-	cl.UID = "00000000-0000-4000-8000-000000000001"
 	d, problems, err := c.generate(cl)
 	if err != nil || len(problems) > 0 {
 		return generated{problems: problems, err: err}
@@ -83,6 +83,17 @@ func (c *Class) desired(o *manifest.Object) generated {
 		return generated{err: err}
 	}
 	return generated{desired: d}
+}
+
+// settledCluster is a Cluster as the generator takes it.
+func settledCluster(o *manifest.Object) (*clusterv1.Cluster, error) {
+	cl := &clusterv1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, cl); err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
+	}
+	cl.Annotations = settledAnnotations(o)
+	cl.UID = "00000000-0000-4000-8000-000000000001"
+	return cl, nil
 }
 
 // settledAnnotations are the Cluster's annotations without our own: those are made of the desired state.
@@ -174,9 +185,9 @@ func (c *Class) blueprint(cl *clusterv1.Cluster) *scope.ClusterBlueprint {
 	return b
 }
 
-// findUnknown notes for the control plane and each pool what they depend on that cannot be known offline. A patch that reads such an input
-// by name is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the generator is run again with
-// those inputs changed, and the outcome compared.
+// findUnknown notes for the control plane and each template of the pools what they depend on that cannot be known offline. A patch that
+// reads such an input by name is taken at its word. Where a patch hands all of its data to a function, or reads annotations, the
+// generator is run again with those inputs changed, and the outcome compared.
 func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
 	type part struct {
 		reads   reads
@@ -188,10 +199,9 @@ func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
 		func(d *Desired) []*manifest.Object { return []*manifest.Object{d.ControlPlane, d.ControlPlaneMachine} }}}
 	for _, name := range slices.Sorted(maps.Keys(d.Pools)) {
 		p := d.Pools[name]
-		parts = append(parts, part{c.reads(p.Infrastructure).plus(c.reads(p.Bootstrap)), &p.Unknown,
-			func(d *Desired) []*manifest.Object {
-				return []*manifest.Object{d.Pools[name].Infrastructure, d.Pools[name].Bootstrap}
-			}})
+		parts = append(parts,
+			part{c.reads(p.Infrastructure), &p.unknownInfrastructure, func(d *Desired) []*manifest.Object { return []*manifest.Object{d.Pools[name].Infrastructure} }},
+			part{c.reads(p.Bootstrap), &p.unknownBootstrap, func(d *Desired) []*manifest.Object { return []*manifest.Object{d.Pools[name].Bootstrap} }})
 	}
 	var again *Desired
 	var problems []Problem
@@ -216,7 +226,18 @@ func (c *Class) findUnknown(cl *clusterv1.Cluster, d *Desired) error {
 			*p.unknown = []string{"builtin"}
 		}
 	}
+	for _, p := range d.Pools {
+		p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.unknownInfrastructure, p.unknownBootstrap))))
+	}
 	return nil
+}
+
+// unknownOf is what of Unknown comes from one of the pool's templates.
+func (p *Pool) unknownOf(template *manifest.Object) []string {
+	if template == p.Infrastructure {
+		return p.unknownInfrastructure
+	}
+	return p.unknownBootstrap
 }
 
 // varied is the Cluster with other values of what cannot be known. The names of objects are random as it is.

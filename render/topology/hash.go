@@ -79,9 +79,9 @@ func (p *Pool) Settings() map[string]any {
 	d := p.Deployment.Spec
 	t := d.Template
 	out := map[string]any{
-		"labels":          without(p.Deployment.Labels),
+		"labels":          anonymous(p.Deployment.Labels),
 		"annotations":     p.Deployment.Annotations,
-		"machine":         []any{without(t.Labels), t.Annotations},
+		"machine":         []any{anonymous(t.Labels), t.Annotations},
 		"strategy":        d.Rollout.Strategy,
 		"deletion":        []any{d.Deletion, t.Spec.Deletion},
 		"remediation":     d.Remediation,
@@ -95,8 +95,8 @@ func (p *Pool) Settings() map[string]any {
 	return out
 }
 
-// without are labels without the one that names the cluster.
-func without(labels map[string]string) map[string]string {
+// anonymous are labels without the one that names the cluster.
+func anonymous(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	delete(out, clusterv1.ClusterNameLabel)
 	return out

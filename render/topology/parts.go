@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,39 +21,142 @@ import (
 // names of objects, whatever Cluster, class or commit they belong to.
 type PartKey [sha256.Size]byte
 
-// Pools are the worker pools of a Cluster that was admitted, by name. They are worked out by Cluster API's generator, once for all
-// pools with the same key: of Deployment only what does not name a Cluster or count its machines is to be relied on.
-// The problems are as for Desired.
+// Pools are the worker pools of a Cluster that was admitted, by name, as Cluster API's generator makes them. Each of the three parts of a
+// pool is worked out once for all pools that depend on the same: of Deployment only what does not name a Cluster or count its machines
+// is to be relied on.
+//
+// The problems are as for Desired, as far as they come from a pool; the first Cluster of a class is looked at as a whole.
 func (c *Class) Pools(o *manifest.Object) (map[string]*Pool, []Problem, error) {
-	keys, err := c.PoolKeys(o)
+	if !c.proved.Load() { // a class that can make nothing is found out by its first Cluster
+		if _, problems, err := c.Desired(o); err != nil || len(problems) > 0 {
+			return nil, problems, err
+		}
+		c.proved.Store(true)
+	}
+	keys, err := c.keys(o)
 	if err != nil {
 		return nil, nil, err
 	}
+	var missing []clusterv1.ClusterClassTemplateReference
+	complete := true
+	for _, k := range keys {
+		_, there := c.deployments.Load(k.deployment)
+		complete = complete && there
+		if _, there := c.made.Load(k.infrastructure); !there {
+			missing = append(missing, k.class.Infrastructure.TemplateRef)
+		}
+		if _, there := c.made.Load(k.bootstrap); !there {
+			missing = append(missing, k.class.Bootstrap.TemplateRef)
+		}
+	}
+	if !complete || len(missing) > 0 {
+		if problems, err := c.make(o, keys, missing); err != nil || len(problems) > 0 {
+			return nil, problems, err
+		}
+	}
 	out := map[string]*Pool{}
 	for name, k := range keys {
-		if p, ok := c.pools.Load(k); ok {
-			out[name] = p.(*Pool)
-		}
-	}
-	if len(out) == len(keys) && len(keys) > 0 {
-		return out, nil, nil
-	}
-	d, problems, err := c.Desired(o)
-	if err != nil || len(problems) > 0 {
-		return nil, problems, err
-	}
-	for name, k := range keys {
-		if p := d.Pools[name]; p != nil {
-			kept, _ := c.pools.LoadOrStore(k, p)
-			out[name] = kept.(*Pool)
-		}
+		out[name] = c.assemble(name, k)
 	}
 	return out, nil, nil
 }
 
-// PoolKeys are the keys of a Cluster's worker pools, by name.
-func (c *Class) PoolKeys(o *manifest.Object) (map[string]PartKey, error) {
-	out := map[string]PartKey{}
+// deployment is a worker pool without its templates.
+type deployment struct{ pool *Pool }
+
+// made is a template of a worker pool.
+type made struct {
+	object  *manifest.Object
+	unknown []string // as Pool.Unknown
+}
+
+// assemble puts a pool together from parts that are there.
+func (c *Class) assemble(name string, k poolKeys) *Pool {
+	load := func(m *sync.Map, key PartKey) any {
+		v, _ := m.Load(key)
+		return v
+	}
+	p := *load(&c.deployments, k.deployment).(deployment).pool
+	infrastructure, bootstrap := load(&c.made, k.infrastructure).(made), load(&c.made, k.bootstrap).(made)
+	p.Name, p.Infrastructure, p.Bootstrap = name, infrastructure.object, bootstrap.object
+	p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(infrastructure.unknown, bootstrap.unknown))))
+	return &p
+}
+
+// make works out the parts of a Cluster's pools. The generator is given the class without the patches on other templates than those that
+// are missing: a patch changes the templates that its selectors match, and no others.
+func (c *Class) make(o *manifest.Object, keys map[string]poolKeys, missing []clusterv1.ClusterClassTemplateReference) ([]Problem, error) {
+	cl, err := settledCluster(o)
+	if err != nil {
+		return nil, err
+	}
+	reduced := c.reduced(missing)
+	d, problems, err := reduced.generate(cl)
+	if err != nil || len(problems) > 0 {
+		return problems, err
+	}
+	if err := reduced.findUnknown(cl, d); err != nil {
+		return nil, err
+	}
+	for name, k := range keys {
+		p := d.Pools[name]
+		if p == nil {
+			return nil, fmt.Errorf("worker pool %q of Cluster %s is not among what Cluster API makes", name, o.GetName())
+		}
+		for _, t := range []struct {
+			key    PartKey
+			object *manifest.Object
+			ref    clusterv1.ClusterClassTemplateReference
+		}{{k.infrastructure, p.Infrastructure, k.class.Infrastructure.TemplateRef}, {k.bootstrap, p.Bootstrap, k.class.Bootstrap.TemplateRef}} {
+			if slices.Contains(missing, t.ref) { // the others were made without their patches
+				c.made.LoadOrStore(t.key, made{t.object, p.unknownOf(t.object)})
+			}
+		}
+		bare := &Pool{Deployment: p.Deployment, HealthCheck: p.HealthCheck, Deferred: p.Deferred}
+		c.deployments.LoadOrStore(k.deployment, deployment{bare})
+	}
+	return nil, nil
+}
+
+// reduced is the class with the patches on some templates only, worked out once.
+func (c *Class) reduced(refs []clusterv1.ClusterClassTemplateReference) *Class {
+	kinds := map[string]bool{}
+	for _, r := range refs {
+		kinds[r.APIVersion+" "+r.Kind] = true
+	}
+	name := strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
+	c.partsMu.Lock()
+	defer c.partsMu.Unlock()
+	if r := c.reducedTo[name]; r != nil {
+		return r
+	}
+	class := *c.class
+	class.Spec.Patches = nil
+	for _, p := range c.class.Spec.Patches {
+		p.Definitions = slices.DeleteFunc(slices.Clone(p.Definitions), func(d clusterv1.PatchDefinition) bool {
+			return !kinds[d.Selector.APIVersion+" "+d.Selector.Kind]
+		})
+		if len(p.Definitions) > 0 {
+			class.Spec.Patches = append(class.Spec.Patches, p)
+		}
+	}
+	r := &Class{class: &class, templates: c.templates, external: c.external, partMemo: &partMemo{}}
+	if c.reducedTo == nil {
+		c.reducedTo = map[string]*Class{}
+	}
+	c.reducedTo[name] = r
+	return r
+}
+
+// poolKeys are the keys of the three parts of a worker pool.
+type poolKeys struct {
+	class                                 clusterv1.MachineDeploymentClass
+	infrastructure, bootstrap, deployment PartKey
+}
+
+// keys are the keys of a Cluster's worker pools, by name.
+func (c *Class) keys(o *manifest.Object) (map[string]poolKeys, error) {
+	out := map[string]poolKeys{}
 	held := false
 	for _, v := range list(o, "spec", "topology", "workers", "machineDeployments") {
 		md, _ := v.(map[string]any)
@@ -62,20 +167,46 @@ func (c *Class) PoolKeys(o *manifest.Object) (map[string]PartKey, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("ClusterClass %s has no worker class %q", c.Key(), class)
 		}
-		w := c.class.Spec.Workers.MachineDeployments[i]
-		part := c.part(w.Infrastructure.TemplateRef, w.Bootstrap.TemplateRef)
-		entry := map[string]any{}
-		for k, v := range md {
-			if k != "replicas" || part.reads.everything || part.reads.at("builtin.machineDeployment.replicas") {
-				entry[k] = v
+		k := poolKeys{class: c.class.Spec.Workers.MachineDeployments[i]}
+		var err error
+		for _, t := range []struct {
+			into *PartKey
+			ref  clusterv1.ClusterClassTemplateReference
+		}{{&k.infrastructure, k.class.Infrastructure.TemplateRef}, {&k.bootstrap, k.class.Bootstrap.TemplateRef}} {
+			part := c.part(t.ref)
+			entry := without(md, "replicas", !part.reads.everything && !part.reads.at("builtin.machineDeployment.replicas"))
+			if *t.into, err = c.key(o, part, k.class.Metadata, entry); err != nil {
+				return nil, err
 			}
 		}
+		entry := without(md, "replicas", true)
 		entry[".deferred"] = held || annotated(md, clusterv1.ClusterTopologyDeferUpgradeAnnotation)
-		key, err := c.key(o, part, w, entry)
-		if err != nil {
+		if k.deployment, err = c.key(o, part{}, k.class, entry); err != nil {
 			return nil, err
 		}
-		out[name] = key
+		out[name] = k
+	}
+	return out, nil
+}
+
+// without is a copy of a pool's topology, without a field if so.
+func without(md map[string]any, field string, so bool) map[string]any {
+	out := maps.Clone(md)
+	if so {
+		delete(out, field)
+	}
+	return out
+}
+
+// PoolKeys are the keys of a Cluster's worker pools as wholes, by name.
+func (c *Class) PoolKeys(o *manifest.Object) (map[string]PartKey, error) {
+	keys, err := c.keys(o)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]PartKey{}
+	for name, k := range keys {
+		out[name] = sha256.Sum256(slices.Concat(k.infrastructure[:], k.bootstrap[:], k.deployment[:]))
 	}
 	return out, nil
 }
@@ -229,10 +360,13 @@ func lookup(o *manifest.Object, path ...string) any {
 
 // partMemo holds what is worked out once for a class and shared with its variants that differ in defaults only.
 type partMemo struct {
-	pools sync.Map // PartKey -> *Pool
+	proved      atomic.Bool // a Cluster of the class has been made as a whole
+	made        sync.Map    // PartKey -> made
+	deployments sync.Map    // PartKey -> deployment
 
-	partsMu sync.Mutex
-	parts   map[string]part // by references
+	partsMu   sync.Mutex
+	parts     map[string]part   // by references
+	reducedTo map[string]*Class // by kinds of templates
 
 	readsMu sync.Mutex
 	readsOf map[string]reads // by apiVersion and kind of the template
