@@ -119,6 +119,9 @@ func (p pair) judge() string {
 		case said && !happened && p.perhaps(pool):
 		case said != happened:
 			return fmt.Sprintf("rollout of %s said: %v, happened: %v", pool, said, happened)
+		case p.is.Manifest == nil || p.refused != nil:
+		case happened != (p.was.Hashes[pool] != p.is.Hashes[pool]) && !p.excepted(pool):
+			return fmt.Sprintf("rollout of %s happened: %v, its hash went from %s to %s", pool, happened, p.was.Hashes[pool], p.is.Hashes[pool])
 		}
 	}
 	if said, happened := p.said(impact.ControlPlane, ""), p.before.controlPlane != p.after.controlPlane; said != happened && !p.said(impact.Unknown, "") {
@@ -134,6 +137,13 @@ func (p pair) judge() string {
 func (p pair) perhaps(pool string) bool {
 	return p.diff != nil && slices.ContainsFunc(p.diff.Changes, func(c impact.Change) bool {
 		return c.Pool == pool && strings.Contains(c.Words, "if the pool was held back")
+	})
+}
+
+// excepted reports whether a pool's hash changes though nothing is replaced, as it must where a state, and not the step to it, is hashed.
+func (p pair) excepted(pool string) bool {
+	return p.diff != nil && slices.ContainsFunc(p.diff.Changes, func(c impact.Change) bool {
+		return c.Pool == pool && (strings.HasPrefix(c.Words, "deferUpgrade") || strings.HasPrefix(c.Words, "rollout.after is taken away"))
 	})
 }
 

@@ -121,11 +121,14 @@ func TestJudgeHashes(t *testing.T) {
 func fleetHashes(t *testing.T, out map[string]hashed) {
 	t.Helper()
 	f, err := render.LoadFleet(os.DirFS("../../examples/fleet"), []string{"."})
-	if err != nil || f.Found.Failed() {
+	if err != nil || len(f.Clusters) == 0 {
 		t.Fatal(err, f.Found)
 	}
 	for _, name := range catalog.Sorted(f.Clusters) {
 		c := f.Clusters[name]
+		if c.Hashes == nil { // whether a rollout is acknowledged is not asked here
+			t.Fatal(name, c.Found)
+		}
 		for pool, hash := range c.Hashes {
 			out["fleet "+name+" "+pool] = hashed{inputOf(t, c.Class, c.Manifest), hash}
 		}

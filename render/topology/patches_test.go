@@ -24,7 +24,8 @@ func (p *player) editPatch(r *repository) string {
 	said := fmt.Sprintf("patch %s: ", patch["name"])
 	switch p.rand.IntN(11) {
 	case 0, 1:
-		return said + p.editOperation(op)
+		kind, _ := at(definition, "selector", "kind").(string)
+		return said + p.editOperation(kind, op)
 	case 2:
 		patch["enabledIf"] = pick(p.rand, "true", "false", `{{ printf "true" }}`, "{{ .builtin.machineDeployment.class }}")
 		return said + "enabledIf " + patch["enabledIf"].(string)
@@ -63,7 +64,7 @@ func (p *player) editPatch(r *repository) string {
 	return ""
 }
 
-func (p *player) editOperation(op map[string]any) string {
+func (p *player) editOperation(kind string, op map[string]any) string {
 	from, _ := op["valueFrom"].(map[string]any)
 	said := fmt.Sprintf("%v ", op["path"])
 	if variable, ok := from["variable"].(string); ok {
@@ -79,16 +80,50 @@ func (p *player) editOperation(op map[string]any) string {
 		from["template"] = pick(p.rand, text+"{{/* words */}}", text+"\n", "{{ if true }}"+text+"{{ end }}", strings.Replace(text, "a", "b", 1), text+"x", `"a"`)
 		return said + "template " + from["template"].(string)
 	}
-	if _, ok := op["value"]; ok {
-		op["value"] = twist(p.rand, op["value"], nil)
+	if v, ok := op["value"]; ok {
+		schema := schemaAt(kind, op["path"].(string))
+		if m, ok := v.(map[string]any); ok && schema["properties"] != nil {
+			return said + "value " + change(p.rand, m, schema)
+		}
+		op["value"] = twist(p.rand, v, schema)
 		return said + "value " + toJSON(op["value"])
 	}
 	op["path"] = op["path"].(string) + "x"
 	return said + "another path"
 }
 
+// newValue is a patch that writes an object with defaults into one of the class's templates.
+func (p *player) newValue(r *repository) string {
+	list, _ := r.spec()["patches"].([]any)
+	paths := map[string][]string{
+		"KubevirtMachineTemplate":    {"virtualMachineBootstrapCheck"},
+		"ExampleMachineTemplate":     {"disk", "probe", "guard", "disk/cache", "nics/-", "nics", "tags", "hint"},
+		"KubeadmConfigTemplate":      {"joinConfiguration/nodeRegistration", "format", "files"},
+		"KamajiControlPlaneTemplate": {"network", "kubelet", "addons", "registry"},
+	}
+	t := pick(p.rand, r.class[1:]...)
+	if paths[t.GetKind()] == nil {
+		return ""
+	}
+	path := "/spec/template/spec/" + pick(p.rand, paths[t.GetKind()]...)
+	name := fmt.Sprintf("v%d", p.rand.IntN(1000))
+	on := map[string]any{"machineDeploymentClass": map[string]any{"names": []any{"*"}}}
+	if t.GetKind() == "KamajiControlPlaneTemplate" {
+		on = map[string]any{"controlPlane": true}
+	}
+	v := value(p.rand, schemaAt(t.GetKind(), path), true, 2)
+	r.spec()["patches"] = append(list, map[string]any{"name": name, "definitions": []any{map[string]any{
+		"selector":    map[string]any{"apiVersion": t.GetAPIVersion(), "kind": t.GetKind(), "matchResources": on},
+		"jsonPatches": []any{map[string]any{"op": "add", "path": path, "value": v}},
+	}}})
+	return fmt.Sprintf("new patch %s on %s: %s %s", name, t.GetKind(), path, toJSON(v))
+}
+
 // newPatch puts the outcome of a random template on one of the class's templates.
 func (p *player) newPatch(r *repository) string {
+	if chance(p.rand, 3) {
+		return p.newValue(r)
+	}
 	list, _ := r.spec()["patches"].([]any)
 	places := map[string]string{
 		"KubevirtMachineTemplate":    "/spec/template/spec/virtualMachineTemplate/spec/template/metadata/annotations/",

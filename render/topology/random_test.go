@@ -143,7 +143,7 @@ func (p *player) populate(ctx context.Context, want int) bool {
 		if chance(p.rand, 6) { // it was upgraded before; pools that are deferred are held back since
 			states = []*manifest.Object{topology.With(c.Manifest, older[topologyVersion(c.Manifest)], "version"), c.Manifest}
 		}
-		if p.begin(ctx, client.ObjectKey{Namespace: namespace, Name: name}, states) {
+		if p.begin(ctx, keyOf(name), states) {
 			p.repo.clusters[name] = with.clusters[name]
 		}
 	}
@@ -151,6 +151,8 @@ func (p *player) populate(ctx context.Context, want int) bool {
 }
 
 var older = map[string]any{"v1.33.5": "v1.33.4", "v1.34.1": "v1.33.5", "v1.34.2": "v1.34.1", "v1.35.0": "v1.34.1", "v1.36.0": "v1.35.0"}
+
+func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
 
 // begin brings a new cluster through some states, and reports whether it settles in each.
 func (p *player) begin(ctx context.Context, key client.ObjectKey, states []*manifest.Object) bool {
@@ -201,8 +203,8 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 	compared := 0
 	for _, name := range catalog.Sorted(p.repo.clusters) {
 		pair := pair{name: name, done: append(slices.Clone(done[""]), done[name]...), was: was.Clusters[namespace+"/"+name], is: is.Clusters[namespace+"/"+name], diff: diffs[name]}
-		p.memo(pair.was, was)
-		p.memo(pair.is, is)
+		p.memo(p.repo, pair.was, was)
+		p.memo(edited, pair.is, is)
 		if refused == nil && broken == nil {
 			p.carryOut(ctx, &pair)
 		} else {
@@ -216,7 +218,7 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 		p.tally.add(pair.outcome())
 		if pair.spent() && refused == nil {
 			delete(next.clusters, name)
-			if err := p.world.remove(ctx, client.ObjectKey{Namespace: namespace, Name: name}); err != nil {
+			if err := p.world.remove(ctx, keyOf(name)); err != nil {
 				p.Fatal(err)
 			}
 		}
@@ -227,7 +229,7 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 
 // carryOut lets Cluster API do what the edit asks of one cluster.
 func (p *player) carryOut(ctx context.Context, pair *pair) {
-	key := client.ObjectKey{Namespace: namespace, Name: pair.name}
+	key := keyOf(pair.name)
 	pair.before = p.world.state(ctx, key)
 	if pair.is == nil {
 		p.Fatalf("%s is gone", pair.name)
@@ -243,22 +245,58 @@ func (p *player) carryOut(ctx context.Context, pair *pair) {
 	pair.after, pair.failed = p.world.settle(ctx, key)
 }
 
-// memo holds a cluster's memoised hashes against those made from scratch, and against those of all pools with the same key.
-func (p *player) memo(c *render.Cluster, f *render.Fleet) {
+// memo holds a cluster's memoised hashes against those made from scratch, and against those of all pools with the same key; and then those
+// of clusters that differ from it a little, which share what is remembered.
+func (p *player) memo(r *repository, c *render.Cluster, f *render.Fleet) {
 	if c == nil || c.Manifest == nil || c.Hashes == nil {
 		return
 	}
-	d, problems, err := c.Class.Desired(c.Manifest)
-	if err != nil || len(problems) > 0 {
-		p.Errorf("%s has hashes and no desired state: %v %v", c.Request, problems, err)
-		return
+	p.remembered(c.Class, c.Manifest, c.Hashes, f.Schemas)
+	other := c.Manifest.DeepCopy()
+	switch all := entries(r.spec()["variables"]); {
+	case chance(p.rand, 4):
+		other.SetName(other.GetName() + "x")
+	case chance(p.rand, 4):
+		other.SetLabels(map[string]string{"team": "x"})
+	case len(all) > 0:
+		v := pick(p.rand, all...)
+		other = topology.WithVariable(other, "", v["name"].(string), value(p.rand, at(v, "schema", "openAPIV3Schema").(map[string]any), false, 0))
 	}
-	keys, err := c.Class.PoolKeys(c.Manifest)
+	admitted, problems, err := c.Class.Admit(other)
 	if err != nil {
 		p.Fatal(err)
 	}
-	for name, memoised := range c.Hashes {
-		fresh, err := d.Pools[name].Hash(f.Schemas)
+	if len(problems) > 0 {
+		return
+	}
+	pools, problems, err := c.Class.Pools(admitted)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if len(problems) > 0 {
+		return
+	}
+	hashes := map[string]string{}
+	for name, pool := range pools {
+		if hashes[name], err = pool.Hash(f.Schemas); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.remembered(c.Class, admitted, hashes, f.Schemas)
+}
+
+func (p *player) remembered(class *topology.Class, o *manifest.Object, hashes map[string]string, s *topology.Schemas) {
+	d, problems, err := class.Desired(o)
+	if err != nil || len(problems) > 0 {
+		p.Errorf("%s has hashes and no desired state: %v %v", o.GetName(), problems, err)
+		return
+	}
+	keys, err := class.PoolKeys(o)
+	if err != nil {
+		p.Fatal(err)
+	}
+	for name, memoised := range hashes {
+		fresh, err := d.Pools[name].Hash(s)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -270,7 +308,7 @@ func (p *player) memo(c *render.Cluster, f *render.Fleet) {
 		p.tally.hashes[keys[name]] = fresh
 		p.tally.mu.Unlock()
 		if fresh != memoised || ok && known != fresh {
-			p.Errorf("pool %s of %s has hash %s from scratch, %s by memo, and a pool with the same key had %q\nclass %s, edits so far:\n  %s\n%s", name, c.Request, fresh, memoised, known, p.repo.file, strings.Join(p.history, "\n  "), toJSON(c.Manifest))
+			p.Errorf("pool %s of %s has hash %s from scratch, %s by memo, and a pool with the same key had %q\nclass %s, edits so far:\n  %s\n%s", name, o.GetName(), fresh, memoised, known, p.repo.file, strings.Join(p.history, "\n  "), toJSON(o))
 		}
 	}
 }

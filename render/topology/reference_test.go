@@ -52,18 +52,24 @@ type world struct {
 	synced   map[client.ObjectKey]*manifest.Object // what was last applied, by Cluster
 }
 
-var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
-	ctrl.SetLogger(logr.Discard())
-	if err := feature.MutableGates.Set(string(feature.ClusterTopology) + "=true"); err != nil {
-		return nil, err
-	}
+// ownScheme is one world's own: the fake client enters the kinds that it meets into it.
+func ownScheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	switchOn()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(s); err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
 	}
-	return s, nil
+	return s
+}
+
+var switchOn = sync.OnceFunc(func() {
+	ctrl.SetLogger(logr.Discard())
+	if err := feature.MutableGates.Set(string(feature.ClusterTopology) + "=true"); err != nil {
+		panic(err) // the gate is Cluster API's own
+	}
 })
 
 // quiet is a manager whose events go nowhere: the recorder that it would make dials the API server.
@@ -73,10 +79,7 @@ func (quiet) GetEventRecorderFor(string) record.EventRecorder { return &record.F
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	s, err := scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := ownScheme(t)
 	w := &world{server: server(t), synced: map[client.ObjectKey]*manifest.Object{}}
 	kinds := meta.NewDefaultRESTMapper(nil)
 	for gvk := range s.AllKnownTypes() {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"copyhold.dev/copyhold/catalog"
@@ -25,7 +24,7 @@ func value(r *rand.Rand, schema map[string]any, faults bool, depth int) any {
 		return pick[any](r, "nope", int64(99), map[string]any{"nope": true}, []any{})
 	}
 	if enum, ok := schema["enum"].([]any); ok {
-		return runtime.DeepCopyJSONValue(pick(r, enum...))
+		return integers(pick(r, enum...))
 	}
 	if schema["x-kubernetes-int-or-string"] == true {
 		return pick[any](r, "1", int64(1), int64(2), "50%")
@@ -124,6 +123,19 @@ func mangle(r *rand.Rand, o *manifest.Object) string {
 	}
 }
 
+// schemaAt is the schema of a place in a template, as a patch names it; nil when there is none.
+func schemaAt(kind, path string) map[string]any {
+	s := theSchemas()[kind]
+	for _, key := range strings.Split(strings.TrimPrefix(path, "/spec/"), "/") {
+		if _, err := strconv.Atoi(key); key == "-" || err == nil {
+			s, _ = s["items"].(map[string]any)
+		} else {
+			s = property(s, key)
+		}
+	}
+	return s
+}
+
 // descend picks one of the maps in v, or in the lists of v.
 func descend(r *rand.Rand, v, s map[string]any) (key string, below, under map[string]any) {
 	type step struct {
@@ -186,7 +198,7 @@ func change(r *rand.Rand, v, s map[string]any) string {
 		case 0, 1:
 			if len(withDefault) > 0 {
 				k := pick(r, withDefault...)
-				return "default: " + set(k, runtime.DeepCopyJSONValue(integers(properties[k].(map[string]any)["default"])))
+				return "default: " + set(k, integers(properties[k].(map[string]any)["default"]))
 			}
 		case 2, 3:
 			if len(absent) > 0 {
@@ -226,7 +238,7 @@ func change(r *rand.Rand, v, s map[string]any) string {
 	}
 }
 
-// integers makes whole numbers what a manifest has them as.
+// integers is a value with whole numbers as a manifest has them.
 func integers(v any) any {
 	switch x := v.(type) {
 	case float64:
@@ -234,13 +246,17 @@ func integers(v any) any {
 			return int64(x)
 		}
 	case map[string]any:
+		out := map[string]any{}
 		for k := range x {
-			x[k] = integers(x[k])
+			out[k] = integers(x[k])
 		}
+		return out
 	case []any:
+		out := make([]any, len(x))
 		for i := range x {
-			x[i] = integers(x[i])
+			out[i] = integers(x[i])
 		}
+		return out
 	}
 	return v
 }
