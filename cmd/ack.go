@@ -167,6 +167,9 @@ func accepted(c *render.Cluster, reason string) (*ledger.Record, []string) {
 		hash, was := c.Hashes[pool], c.Record.Rollouts[pool]
 		switch {
 		case hash == "":
+			if was != "" {
+				words = append(words, fmt.Sprintf("%s: whether worker pool %s is replaced can no longer be told: its hash %s is taken away, and nothing locks it", c.Request, pool, was))
+			}
 			continue
 		case was == "":
 			words = append(words, fmt.Sprintf("%s: worker pool %s is recorded with %s", c.Request, pool, hash))

@@ -212,6 +212,11 @@ func cause(err error) error {
 
 // compare works out the report. What no changed file bears on is not even read.
 func (s *sides) compare(paths []string) (*impact.Report, diag.List, error) {
+	for _, p := range paths { // a path that is on neither side is a slip, not a tenant on which nothing happens
+		if p != "." && len(there(s.base, []string{p}))+len(there(s.head, []string{p})) == 0 {
+			return nil, diag.List{diag.Errorf(diag.Pos{File: p}, "path/missing", "there is no such file or folder, here or in the base")}, nil
+		}
+	}
 	asked, skipped := paths, 0
 	if s.known {
 		in, found, err := render.Offer(s.head)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -183,7 +184,14 @@ func (r *Repo) index() (map[string]*index.Entry, time.Time) {
 // clean reports whether a file is sure to be what the index says. One as young as the youngest that the index knows may have been
 // changed again within the clock's step, so it is read. (Stage 0 is the plain one: go-git's constant Merged is 1, which it is not.)
 func clean(e *index.Entry, info fs.FileInfo, newest time.Time) bool {
-	return e.Stage == 0 && !e.SkipWorktree && int64(e.Size) == info.Size() && e.ModifiedAt.Equal(info.ModTime()) && info.ModTime().Before(newest)
+	return e.Stage == 0 && !e.SkipWorktree && int64(e.Size) == info.Size() && e.ModifiedAt.Equal(info.ModTime()) && info.ModTime().Before(newest) && unchangedSince(e, info)
+}
+
+// unchangedSince compares the time of the last change of a file's inode, which nobody can set, as those of its content can: a file that was
+// copied over with its times kept is not what it was.
+func unchangedSince(e *index.Entry, info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && e.CreatedAt.Unix() == changeTime(stat).Unix() && e.CreatedAt.Nanosecond() == changeTime(stat).Nanosecond()
 }
 
 // blob is the hash that Git gives a file's content.

@@ -120,6 +120,16 @@ func TestChanged(t *testing.T) {
 	onDisk("a/x", "d/e", "new/file")
 	write("c", "1") // touched, and the same
 	onDisk("a/x", "d/e", "new/file")
+	old, err := os.Stat(filepath.Join(dir, "b/z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("b/z", "2") // and as old as it was
+	if err := os.Chtimes(filepath.Join(dir, "b/z"), old.ModTime(), old.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	onDisk("a/x", "b/z", "d/e", "new/file")
+	write("b/z", "1")
 
 	second := save(t, repo.git, dir, map[string]string{"a/x": "2", "new/file": "1"})
 	onDisk("a/x", "d/e", "new/file")
