@@ -36,6 +36,7 @@ func Direct(field string) bool { return slices.Contains(direct, field) }
 type TierChart struct {
 	Tier    string
 	Folder  string // repository path
+	Key     string // chart:NAME, by the name in Chart.yaml: what the defaults in the ledger are of
 	Options []Option
 	Digest  string
 
@@ -74,7 +75,7 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 	if err != nil || found.Failed() {
 		return nil, found, err
 	}
-	out := &TierChart{Tier: name, Folder: c.Dir(t.Chart), Digest: digest, chart: opened, takes: map[string]bool{}}
+	out := &TierChart{Tier: name, Folder: c.Dir(t.Chart), Key: "chart:" + opened.Name(), Digest: digest, chart: opened, takes: map[string]bool{}}
 	file, data := opened.SchemaFile()
 	if data == nil {
 		return nil, diag.List{diag.Errorf(diag.Pos{File: file}, "chart/no-schema", "the chart of tier %q has no values.schema.json, by which requests are judged", name)}, nil

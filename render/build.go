@@ -38,7 +38,8 @@ type builder struct {
 	machines sync.Map // *topology.Pool -> machine
 	planning bool     // the ledger is about to take in who is new
 
-	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
+	charts       map[string]*catalog.TierChart // by tier; nil when it cannot be used
+	placeholders map[string]diag.List          // by tier: kinds in its class that nobody has confirmed
 	withdrawn    map[catalogClass]bool
 }
 
@@ -48,7 +49,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), charts: map[string]*catalog.TierChart{}, placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
@@ -96,6 +97,10 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 	}
 	if in.Platform {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
+			if b.in.Catalog.Tiers[name].Chart != "" {
+				b.tierChart(name)
+				continue
+			}
 			b.tierClass(name)
 		}
 		b.lintClasses()
@@ -113,7 +118,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 func complete(in *Input, objects []*manifest.Object) error {
 	rendered := map[string]bool{}
 	for _, o := range objects {
-		if o.GetKind() == "Cluster" {
+		if standsForCluster(o) {
 			rendered[o.GetNamespace()+"/"+o.GetName()] = true
 		}
 	}

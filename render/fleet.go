@@ -27,9 +27,11 @@ type Fleet struct {
 // Cluster is a cluster that was asked for, as far as it got.
 type Cluster struct {
 	Request  *request.Cluster
-	Record   *ledger.Record   // nil when the ledger has none
-	Class    *topology.Class  // nil when there is none to use
-	Manifest *manifest.Object // as it would be stored; nil when something is wrong with it
+	Record   *ledger.Record     // nil when the ledger has none
+	Class    *topology.Class    // nil when there is none to use
+	Chart    *catalog.TierChart // nil when its tier has a class
+	Written  *Written           // with a chart: the objects beside Manifest; nil when something is wrong with them
+	Manifest *manifest.Object   // as it would be stored; nil when something is wrong with it
 	Hashes   map[string]string
 	Found    diag.List // what is wrong with it
 	policy   catalog.RolloutPolicy
@@ -66,14 +68,28 @@ func (b *builder) fleet() (*Fleet, error) {
 	in := b.in
 	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
 	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found}
+	written := map[*manifest.Object]bool{}
+	for _, d := range drafts {
+		if d.written != nil {
+			for _, o := range append(d.written.others, d.admitted) {
+				written[o] = true
+			}
+		}
+	}
 	for _, o := range objects {
-		if o.GetKind() != "Cluster" {
+		if o.GetKind() != "Cluster" && !written[o] {
 			f.Objects = append(f.Objects, o)
 		}
 	}
 	for _, d := range drafts {
 		policy, _ := in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
 		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.admitted, Hashes: d.hashes, policy: policy, draft: d}
+		if w := d.written; d.chart != nil {
+			c.Chart = d.chart
+			if w != nil {
+				c.Written = &Written{Objects: w.others, Pools: w.pools}
+			}
+		}
 		c.Found = slices.Concat(d.found, d.spoiled, d.refused)
 		if slices.ContainsFunc(c.Found, spoils) {
 			c.Manifest = nil
@@ -97,9 +113,9 @@ func spoils(f diag.Finding) bool {
 	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
 }
 
-// Written is the place in the request, or in the ledger's record, that a variable's value comes from, and the field in the tenant's own
+// WrittenAt is the place in the request, or in the ledger's record, that a variable's value comes from, and the field in the tenant's own
 // word. pool is the worker pool that reads it. It is not ok when the value is the class's own default.
-func (c *Cluster) Written(variable, pool string) (at diag.Pos, field string, ok bool) {
+func (c *Cluster) WrittenAt(variable, pool string) (at diag.Pos, field string, ok bool) {
 	d := c.draft
 	if d == nil {
 		return diag.Pos{}, "", false
@@ -141,8 +157,11 @@ func (d *draft) ledgered(path string) (field string, ok bool) {
 
 // FedAt is the place that the value of a request field comes from: the request or the ledger's record.
 func (c *Cluster) FedAt(field string) diag.Pos {
+	if c.draft != nil && c.Chart != nil {
+		return c.draft.fedAt(field)
+	}
 	if c.draft != nil {
-		if at, _, ok := c.Written(strings.Join(c.draft.source.Variable(field), "."), ""); ok {
+		if at, _, ok := c.WrittenAt(strings.Join(c.draft.source.Variable(field), "."), ""); ok {
 			return at
 		}
 	}
@@ -153,6 +172,9 @@ func (c *Cluster) FedAt(field string) diag.Pos {
 func (c *Cluster) Fed(field string) any {
 	if c.draft == nil || c.Manifest == nil {
 		return nil
+	}
+	if c.Chart != nil && catalog.Direct(field) {
+		return c.draft.direct[field]
 	}
 	return lookup(variablesOf(c.Manifest), c.draft.source.Variable(field))
 }

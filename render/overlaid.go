@@ -25,7 +25,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		var slots []**manifest.Object // where what comes out goes
 		for _, d := range drafts {
 			if len(o.Tiers) == 0 || slices.Contains(o.Tiers, d.request.Spec.Tier) {
-				in, slots = append(in, d.cluster), append(slots, &d.cluster)
+				in, slots = d.slots(in, slots)
 			}
 		}
 		for i := range subnets {
@@ -55,6 +55,11 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		p.seen[name] = append(p.seen[name], in...)
 	}
 	for _, d := range drafts {
+		if d.chart != nil {
+			d.spoiled = p.keptWritten(d)
+			found.Add(d.spoiled...)
+			continue
+		}
 		if d.cluster != d.composed {
 			d.spoiled = d.kept(d.composed, d.cluster)
 			found.Add(d.spoiled...)
@@ -63,6 +68,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
 		for _, d := range drafts {
 			d.cluster = d.composed
+			d.written.restore()
 		}
 	}
 	return found

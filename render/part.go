@@ -86,6 +86,9 @@ func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 		if d.admitted != nil {
 			p.objects = append(p.objects, d.admitted)
 		}
+		if d.written != nil && d.admitted != nil {
+			p.objects = append(p.objects, d.written.others...)
+		}
 	}
 }
 
@@ -121,6 +124,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		if p.in.wants(c) {
 			d.rules(p.in.Catalog, t)
+			p.write(d)
 			drafts = append(drafts, d)
 			found.Add(p.unconfirmed(c.Spec.Tier)...)
 		} else {
@@ -157,6 +161,14 @@ func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	}
 	d.tier, d.source = tier, p.in.Catalog.Classes[tier.From]
 	d.offeredTier(p.in.Catalog)
+	if tier.Chart != "" {
+		if d.chart = p.tierChart(c.Spec.Tier); d.chart == nil {
+			return nil, d.found
+		}
+		d.source = catalog.ClassSource{Fields: d.chart.Fields()}
+		d.dressChart()
+		return d, nil
+	}
 	class := p.offeredStorage(d, p.tierClass(c.Spec.Tier))
 	p.offeredClass(d)
 	if class == nil {
@@ -191,6 +203,9 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 	byClass := map[*topology.Class][]*draft{}
 	var order []*topology.Class
 	for _, d := range drafts {
+		if d.chart != nil {
+			continue
+		}
 		if byClass[d.class] == nil {
 			order = append(order, d.class)
 		}
@@ -219,6 +234,7 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 		}
 	}
 	wg.Wait()
+	p.finishAll(drafts, keep)
 }
 
 // answer takes over what Cluster API says of a Cluster.

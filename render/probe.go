@@ -69,9 +69,15 @@ func (p *Prober) record(c *request.Cluster, other bool) *ledger.Record {
 		return nil
 	}
 	r := &ledger.Record{Namespace: c.Namespace, Name: c.Name}
-	r.Class = topology.Key{Namespace: p.b.in.Catalog.Classes[tier.From].Namespace, Name: tier.Class}.String()
-	if class := p.b.tierClass(c.Spec.Tier); class != nil {
-		r.Defaults = class.Defaults()
+	if tier.Chart != "" {
+		if chart := p.b.tierChart(c.Spec.Tier); chart != nil {
+			r.Class, r.Defaults = chart.Key, chart.Defaults
+		}
+	} else {
+		r.Class = topology.Key{Namespace: p.b.in.Catalog.Classes[tier.From].Namespace, Name: tier.Class}.String()
+		if class := p.b.tierClass(c.Spec.Tier); class != nil {
+			r.Defaults = class.Defaults()
+		}
 	}
 	if pool, ok := p.b.in.Catalog.Pools[tier.AddressPool]; ok {
 		used := map[netip.Addr]string{}
@@ -114,5 +120,5 @@ func (p *Prober) With(c *Cluster, o *manifest.Object) (*Cluster, error) {
 // fresh is a builder for another input of the same catalog, with what is worked out of that.
 func (b *builder) fresh(in *Input) *builder {
 	return &builder{in: in, tree: b.tree, sources: b.sources, classes: b.classes, tiers: b.tiers, dressed: b.dressed, overlays: b.overlays,
-		schemas: b.schemas, placeholders: b.placeholders, withdrawn: b.withdrawn}
+		schemas: b.schemas, charts: b.charts, placeholders: b.placeholders, withdrawn: b.withdrawn}
 }

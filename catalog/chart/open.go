@@ -19,6 +19,7 @@ import (
 // Chart is a chart that was read once, to be rendered many times with other values.
 type Chart struct {
 	dir   string
+	name  string
 	files []file
 
 	schema   func() (*jsonschema.Schema, diag.List)
@@ -40,6 +41,7 @@ func Open(tree fs.FS, dir string) (*Chart, diag.List, error) {
 	c.schema = sync.OnceValues(c.compile)
 	r, found := prepare(dir, files, Options{Name: "x", Namespace: "x"})
 	if !found.Failed() {
+		c.name = r.chart.Name()
 		found = r.checkTemplates()
 	}
 	if !found.Failed() {
@@ -50,6 +52,9 @@ func Open(tree fs.FS, dir string) (*Chart, diag.List, error) {
 	}
 	return c, nil, nil
 }
+
+// Name is the chart's own name.
+func (c *Chart) Name() string { return c.name }
 
 // file is the content of one of the chart's files; nil when it is not there.
 func (c *Chart) file(name string) []byte {
@@ -62,7 +67,9 @@ func (c *Chart) file(name string) []byte {
 }
 
 // SchemaFile is the repository path of the chart's values.schema.json, and its content; nil when there is none.
-func (c *Chart) SchemaFile() (string, []byte) { return path.Join(c.dir, schemaFile), c.file(schemaFile) }
+func (c *Chart) SchemaFile() (string, []byte) {
+	return path.Join(c.dir, schemaFile), c.file(schemaFile)
+}
 
 // Defaults are the chart's own values, from its values.yaml.
 func (c *Chart) Defaults() (map[string]any, diag.List) {
@@ -169,4 +176,3 @@ func compile(name string, data []byte) (*jsonschema.Schema, diag.List) {
 	}
 	return compiled, nil
 }
-

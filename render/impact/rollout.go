@@ -210,9 +210,9 @@ func candidates(was, is *render.Cluster, pool string) []candidate {
 			if scope != "" && cause.Before == nil { // a pool without a value of its own has the cluster's
 				cause.Before = topology.Variables(was.Manifest, "")[n]
 			}
-			if at, field, ok := is.Written(n, scope); ok {
+			if at, field, ok := is.WrittenAt(n, scope); ok {
 				cause.At, cause.pos, cause.Field = at.String(), at, field
-			} else if at, field, ok := was.Written(n, scope); ok {
+			} else if at, field, ok := was.WrittenAt(n, scope); ok {
 				cause.Field = field
 				_ = at // it is no longer there to be linked to
 			}

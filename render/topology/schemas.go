@@ -87,7 +87,11 @@ func (s *Schemas) read(gvk schema.GroupVersionKind) (*kind, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("the schema of %s has no served version %s", name, gvk.Version)
 	}
-	return newKind(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+	k, err := newKind(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+	if k != nil {
+		k.namespaced = crd.Spec.Scope == apiextensionsv1.NamespaceScoped
+	}
+	return k, err
 }
 
 // unmarshal reads JSON, which most definitions are kept as, and else YAML.
@@ -100,6 +104,7 @@ func unmarshal(data []byte, into any) error {
 
 // kind is one version of a custom resource.
 type kind struct {
+	namespaced bool
 	structural *structuralschema.Structural
 	validator  func() (validation.SchemaCreateValidator, error)
 	rules      func() *cel.Validator // nil when there are none

@@ -1,0 +1,330 @@
+package render
+
+import (
+	"errors"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// compareOptions is the annotation by which Argo CD leaves an object out of account that is no longer in Git
+// (its docs/user-guide/compare-options.md).
+const compareOptions = "argocd.argoproj.io/compare-options"
+
+// The waves of what a chart makes: templates before the MachineDeployments that name them, and those after the control plane, which an
+// upgrade goes through first.
+const (
+	waveTemplate   = "0"
+	waveDeployment = "2"
+)
+
+// unpruned are the sync options of templates: MachineSets still use the old one while a rollout is under way, and whoever rolls back
+// finds it there.
+const unpruned = "ServerSideApply=true,Prune=false"
+
+// slots are where overlays put what they make of a draft: a Cluster, or all that a chart has made.
+func (d *draft) slots(in []*manifest.Object, slots []**manifest.Object) ([]*manifest.Object, []**manifest.Object) {
+	if d.chart == nil {
+		return append(in, d.cluster), append(slots, &d.cluster)
+	}
+	if d.written != nil {
+		for i := range d.written.objects {
+			in, slots = append(in, d.written.objects[i]), append(slots, &d.written.objects[i])
+		}
+	}
+	return in, slots
+}
+
+// keptWritten finds what overlays must leave alone in what a chart has made: what was right before has to be right still.
+func (b *builder) keptWritten(d *draft) diag.List {
+	if d.written == nil || slices.Equal(d.written.first, d.written.objects) {
+		return nil
+	}
+	var found diag.List
+	for _, f := range b.inspect(d, d.written.objects) {
+		if f.Severity == diag.Error {
+			found.Add(diag.Errorf(b.in.Catalog.At("overlays"), "overlay/refused", "what overlays make of %s is refused: %s", d.request, f.Message))
+		}
+	}
+	return found
+}
+
+// finishAll names templates by content and works out rollout hashes.
+func (p *part) finishAll(drafts []*draft, keep func(*manifest.Object) *manifest.Object) {
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for _, d := range drafts {
+		if d.written == nil {
+			continue
+		}
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			p.finish(d)
+			if d.admitted != nil {
+				d.admitted = keep(d.admitted)
+				for i, o := range d.written.others {
+					d.written.others[i] = keep(o)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// finish makes the manifests of what a chart has made: templates named by content, what an API server would refuse found, the rollout
+// hashes on the object that stands for the cluster.
+func (b *builder) finish(d *draft) {
+	made, err := b.assemble(d, d.written.objects)
+	if err != nil {
+		d.refused.Add(badSchema(b, err))
+		return
+	}
+	var found diag.List
+	for _, o := range append(slices.Clone(made.others), made.stand) {
+		problems, err := b.schemas.Validate(o, nil)
+		if err != nil {
+			found.Add(badSchema(b, err))
+		}
+		for _, p := range problems {
+			found.Add(diag.Errorf(d.request.At("metadata", "name"), "cluster/refused", "the API server refuses what tier %q makes of %s: %s %s", d.request.Spec.Tier, d.request, o.GetKind(), shorten(p.Words())))
+		}
+	}
+	if d.refused.Add(found...); found.Failed() {
+		return
+	}
+	b.images(d, made.pools)
+	if !d.tenant.terms.Quota.None() {
+		d.usage = b.takes(d, made.pools)
+	}
+	d.admitted, d.hashes = made.stand, made.hashes
+	d.written.others, d.written.pools = made.others, made.pools
+	d.refused.Add(b.locked(d)...)
+}
+
+func badSchema(b *builder, err error) diag.Finding {
+	return diag.Errorf(diag.Pos{File: b.in.Folders.Catalog + "/crds"}, "catalog/bad-schema", "%v", err).Hintf("export it again: kubectl get crd NAME -o json")
+}
+
+// assembled are the manifests of a written cluster.
+type assembled struct {
+	stand  *manifest.Object
+	others []*manifest.Object
+	pools  map[string]*topology.Pool
+	hashes map[string]string
+}
+
+// assemble finishes objects that were inspected. They are not changed.
+func (b *builder) assemble(d *draft, objects []*manifest.Object) (*assembled, error) {
+	out := &assembled{pools: map[string]*topology.Pool{}, hashes: map[string]string{}}
+	var stand *manifest.Object
+	for _, o := range objects {
+		switch {
+		case standsForCluster(o):
+			stand = manifest.Bare(o)
+		case topology.IsDeployment(o):
+			md := manifest.Bare(o)
+			pool := strings.TrimPrefix(o.GetName(), d.request.Name+"-")
+			var parts [2]*manifest.Object
+			for n, path := range [][]string{infrastructureRef, bootstrapRef} {
+				ref := lookup(md.Object, path).(map[string]any)
+				t := manifest.Bare(find(objects, ref))
+				digest, err := b.schemas.SpecDigest(t)
+				if err != nil {
+					return nil, err
+				}
+				// Named after the MachineDeployment, not as the chart has it: a new name is a rollout, and the content alone decides on one.
+				t.SetName(md.GetName() + "-" + digest)
+				ref["name"] = t.GetName()
+				b.mark(d, t, waveTemplate, unpruned)
+				parts[n] = t
+			}
+			b.mark(d, md, waveDeployment, guarded)
+			p, problems := topology.WrittenPool(pool, md, parts[0], parts[1])
+			if len(problems) > 0 { // it was inspected
+				return nil, errors.New(problems[0].Words())
+			}
+			hash, err := p.Hash(b.schemas)
+			if err != nil {
+				return nil, err
+			}
+			out.pools[pool], out.hashes[pool] = p, hash
+			out.others = append(out.others, md, parts[0], parts[1])
+		case isTemplate(o): // there by its MachineDeployment
+		default:
+			o = manifest.Bare(o)
+			b.mark(d, o, waveCluster, guarded)
+			out.others = append(out.others, o)
+		}
+	}
+	b.mark(d, stand, waveCluster, guarded)
+	annotations := stand.GetAnnotations()
+	for pool, hash := range out.hashes {
+		annotations[topology.AnnotationPrefix+pool] = hash
+	}
+	stand.SetAnnotations(annotations)
+	out.stand = stand
+	return out, nil
+}
+
+// mark gives an object the labels and sync options of what is rendered for a tenant.
+func (b *builder) mark(d *draft, o *manifest.Object, wave, options string) {
+	l := map[string]string{}
+	maps.Copy(l, o.GetLabels())
+	for k, v := range labels(d.request.Name, d.request.Namespace) {
+		l[k] = v.(string)
+	}
+	o.SetLabels(l)
+	a := map[string]string{}
+	maps.Copy(a, o.GetAnnotations())
+	a[syncWave], a[syncOptions] = wave, options
+	if options == unpruned {
+		a[compareOptions] = "IgnoreExtraneous"
+	}
+	o.SetAnnotations(a)
+}
+
+// standInAddress is in place of an address where only machines are looked at.
+const standInAddress = "192.0.2.1"
+
+// weighWritten is weigh for a cluster that is written out.
+func (p *part) weighWritten(d *draft) {
+	x := *d
+	x.found = nil
+	if x.address == "" && x.takesAddress() { // the ledger is about to give it one
+		x.address, x.direct = standInAddress, maps.Clone(d.direct)
+		x.direct["address"] = standInAddress
+	}
+	p.write(&x)
+	var pools map[string]*topology.Pool
+	if x.written != nil { // what is wrong is found when it is rendered
+		if made, err := p.assemble(&x, x.written.objects); err == nil {
+			pools = made.pools
+			p.images(d, pools)
+		}
+	}
+	d.usage = p.takes(d, pools)
+}
+
+// fedAt is the place that a value of the chart comes from: the request, or the ledger's record.
+func (d *draft) fedAt(field string) diag.Pos {
+	if !d.request.Has("spec", field) && d.record != nil && (field == "address" || field == "serverAddress") {
+		return d.record.At("spec", field)
+	}
+	if d.request.Has("spec", field) {
+		return d.request.At("spec", field)
+	}
+	return d.request.At("metadata", "name")
+}
+
+// ValueChange is a value of a chart that two states of a cluster differ in.
+type ValueChange struct {
+	Path          []string // from the top of the values
+	Before, After any
+	At            diag.Pos // where it was written; none when it is the platform team's
+	Field         string   // in the words of who wrote it
+}
+
+// ValueChanges are the values that two states of a written cluster differ in, by path.
+func (c *Cluster) ValueChanges(is *Cluster) []ValueChange {
+	var out []ValueChange
+	var walk func(path []string, a, b any)
+	walk = func(path []string, a, b any) {
+		x, isMap := a.(map[string]any)
+		y, alsoMap := b.(map[string]any)
+		if isMap && alsoMap {
+			keys := maps.Clone(x)
+			maps.Copy(keys, y)
+			for _, k := range catalog.Sorted(keys) {
+				walk(append(slices.Clone(path), k), x[k], y[k])
+			}
+			return
+		}
+		if !topology.Equal(a, b) {
+			out = append(out, is.valueChange(path, a, b))
+		}
+	}
+	walk(nil, c.draft.written.values, is.draft.written.values)
+	return out
+}
+
+func (c *Cluster) valueChange(path []string, before, after any) ValueChange {
+	d := c.draft
+	v := ValueChange{Path: path, Before: before, After: after, Field: "values." + strings.Join(path, ".")}
+	if !slices.Contains(catalog.Computed, path[0]) {
+		return v
+	}
+	origin := d.placeOf(path)
+	v.Field = strings.Join(origin[1:], ".")
+	variable := strings.Join(path[1:], ".")
+	switch _, recorded := recordOf(d)[variable]; {
+	case path[0] == "address" || path[0] == "serverAddress":
+		v.At, v.Field = d.fedAt(path[0]), path[0]
+	case path[0] == "variables" && !d.request.Has(origin...) && recorded:
+		v.At, v.Field = d.record.At("spec", "defaults", variable), "recorded default of "+variable
+	case path[0] == "workers" && len(path) == 3 && path[2] == "size" && !d.request.Has(origin...):
+		v.At = d.request.KeyAt("spec", "workers", path[1])
+	default:
+		v.At = d.request.At(origin...)
+	}
+	return v
+}
+
+func recordOf(d *draft) map[string]any {
+	if d.record == nil {
+		return nil
+	}
+	return d.record.Defaults
+}
+
+// Rewritten is what a chart, that of another state of a cluster perhaps, would make of the cluster with some values as that other state
+// has them. Overlays have no part in it. It is nil when the chart makes nothing of that.
+func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Written {
+	values := c.draft.written.values
+	for _, v := range changes {
+		values = withValue(values, v.Path, v.After)
+	}
+	objects, found := of.draft.chart.Objects(c.Request.Namespace, c.Request.Name, values)
+	if found.Failed() {
+		return nil
+	}
+	for _, o := range objects {
+		o.SetNamespace(c.Request.Namespace)
+	}
+	b := &builder{in: p.Input, schemas: p.Schemas}
+	i := &inspector{builder: b, d: c.draft}
+	i.deployments(objects)
+	others := func(f diag.Finding) bool { return f.Name != "chart/pools" } // the change may be that of a pool
+	if slices.ContainsFunc(i.found, others) || !slices.ContainsFunc(objects, standsForCluster) {
+		return nil
+	}
+	made, err := b.assemble(c.draft, objects)
+	if err != nil {
+		return nil
+	}
+	return &Written{Objects: append(made.others, made.stand), Pools: made.pools}
+}
+
+// withValue is a copy of values with another value at a path, or without one when it is nil.
+func withValue(values map[string]any, path []string, value any) map[string]any {
+	out := maps.Clone(values)
+	if out == nil {
+		out = map[string]any{}
+	}
+	if len(path) > 1 {
+		inner, _ := out[path[0]].(map[string]any)
+		out[path[0]] = withValue(inner, path[1:], value)
+		return out
+	}
+	if out[path[0]] = value; value == nil {
+		delete(out, path[0])
+	}
+	return out
+}
