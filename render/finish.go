@@ -239,7 +239,7 @@ func (c *Cluster) ValueChanges(is *Cluster) []ValueChange {
 	walk = func(path []string, a, b any) {
 		x, isMap := a.(map[string]any)
 		y, alsoMap := b.(map[string]any)
-		if isMap && alsoMap {
+		if isMap && (alsoMap || b == nil) || a == nil && alsoMap && len(y) > 0 {
 			keys := maps.Clone(x)
 			maps.Copy(keys, y)
 			for _, k := range catalog.Sorted(keys) {

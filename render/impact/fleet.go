@@ -140,6 +140,13 @@ func (c *comparer) notes(r *Report) []string {
 	out := []string{}
 	kinds := map[string]bool{}
 	for _, cl := range c.is.Clusters {
+		if cl.Written != nil {
+			for _, o := range cl.Written.Objects {
+				if known, err := c.is.Schemas.Known(o); err == nil && !known && o.GroupVersionKind().Group != "cluster.x-k8s.io" {
+					kinds[o.GetKind()] = true
+				}
+			}
+		}
 		if cl.Class == nil {
 			continue
 		}

@@ -144,7 +144,11 @@ func (d *Diff) details(b *strings.Builder) {
 		}
 	}
 	if d.Digest != "" {
-		fmt.Fprintf(b, "    foretold for class %s with digest %s\n", d.Class, d.Digest)
+		what := "class " + d.Class
+		if name, ok := strings.CutPrefix(d.Class, "chart:"); ok {
+			what = "chart " + name
+		}
+		fmt.Fprintf(b, "    foretold for %s with digest %s\n", what, d.Digest)
 	}
 }
 

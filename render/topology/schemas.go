@@ -165,10 +165,11 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	if rules := k.rules(); rules != nil && len(errs) == 0 {
 		var was map[string]any
 		if old != nil && old.GroupVersionKind() == o.GroupVersionKind() {
-			if old, err = s.Default(old); err != nil {
+			full, err := s.Default(old)
+			if err != nil {
 				return nil, err
 			}
-			was = old.Object
+			was = full.Object
 		}
 		more, _ := rules.Validate(context.Background(), nil, k.structural, o.Object, asOld(was), celconfig.RuntimeCELCostBudget)
 		errs = append(errs, more...)
