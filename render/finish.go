@@ -240,7 +240,8 @@ func (c *Cluster) ValueChanges(is *Cluster) []ValueChange {
 		x, isMap := a.(map[string]any)
 		y, alsoMap := b.(map[string]any)
 		if isMap && (alsoMap || b == nil) || a == nil && alsoMap && len(y) > 0 {
-			keys := maps.Clone(x)
+			keys := map[string]any{}
+			maps.Copy(keys, x)
 			maps.Copy(keys, y)
 			for _, k := range catalog.Sorted(keys) {
 				walk(append(slices.Clone(path), k), x[k], y[k])

@@ -10,7 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"sigs.k8s.io/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
@@ -74,7 +74,7 @@ func (c *Chart) SchemaFile() (string, []byte) {
 // Defaults are the chart's own values, from its values.yaml.
 func (c *Chart) Defaults() (map[string]any, diag.List) {
 	out := map[string]any{}
-	if err := yaml.Unmarshal(c.file(valuesFile), &out); err != nil {
+	if err := sigsyaml.Unmarshal(c.file(valuesFile), &out); err != nil {
 		return nil, diag.List{diag.Errorf(diag.Pos{File: path.Join(c.dir, valuesFile)}, "chart/invalid", "%s", yamlMessage(err))}
 	}
 	return out, nil
