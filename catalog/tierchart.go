@@ -126,6 +126,9 @@ func (c *Catalog) tierDefaults(name string, t *TierChart) diag.List {
 	return found
 }
 
+// TierDigest is the digest of a tier's chart, as Digest is that of a class source.
+func (c *Catalog) TierDigest(name string) (string, error) { return c.digestOf(c.Tiers[name].Chart) }
+
 // resolver follows the references of a schema within itself.
 type resolver struct{ root map[string]any }
 

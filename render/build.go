@@ -202,6 +202,16 @@ func doubled(in *Input, held []holding) diag.List {
 	return found
 }
 
+// Chart is the chart behind a tier; nil when it has none, or one that cannot be used.
+func Chart(tree fs.FS, in *Input, tier string) (*catalog.TierChart, diag.List, error) {
+	b := newBuilder(tree, in)
+	if in.Catalog.Tiers[tier].Chart == "" {
+		return nil, nil, nil
+	}
+	chart := b.tierChart(tier)
+	return chart, b.found, b.err
+}
+
 // Class is the ClusterClass behind a tier, with the tier's defaults.
 func Class(tree fs.FS, in *Input, tier string) (*topology.Class, diag.List, error) {
 	b := newBuilder(tree, in)

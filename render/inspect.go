@@ -169,7 +169,7 @@ func (i *inspector) addressed(o *manifest.Object) {
 		}
 	}
 	host, _ := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "host"}).(string)
-	if host != "" && host != "0.0.0.0" && host != d.address && (d.tier.Access == "" || host != d.hostname()) { // 0.0.0.0 is how a provider is told to wait for the endpoint
+	if host != "" && host != d.address && (d.tier.Access == "" || host != d.hostname()) {
 		i.fault("chart/unledgered-address", "makes %s of %s with controlPlaneEndpoint %s, want %v, which is from the ledger", id, d.request, host, text(nilIfEmpty(d.address)))
 	}
 	if path := versionPaths[id.Kind]; path != nil && (ours || id.Group == clusterGroup) {
@@ -198,12 +198,29 @@ func (i *inspector) references(cluster *manifest.Object, objects []*manifest.Obj
 	}
 	for _, field := range []string{"controlPlaneRef", "infrastructureRef"} {
 		ref, _ := lookup(cluster.Object, []string{"spec", field}).(map[string]any)
-		if find(objects, ref) == nil {
+		o := find(objects, ref)
+		if o != nil {
+			i.port(cluster, o)
+		}
+		if o == nil {
 			i.fault("chart/reference", "makes a Cluster of %s whose %s names nothing that the chart makes: %v", i.d.request, field, text(nilIfEmpty(refText(ref))))
 		}
 	}
 	if lookup(cluster.Object, []string{"spec", "controlPlaneEndpoint"}) != nil {
 		i.fault("chart/unledgered-address", "sets controlPlaneEndpoint of the Cluster of %s, which Cluster API fills in", i.d.request)
+	}
+}
+
+// port finds an endpoint whose port is not the API server's: the control plane provider refuses such a cluster (checkGenericCluster in
+// controllers/kamajicontrolplane_controller_cluster_patch.go of the Kamaji provider).
+func (i *inspector) port(cluster, o *manifest.Object) {
+	port := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "port"})
+	want := lookup(cluster.Object, []string{"spec", "clusterNetwork", "apiServerPort"})
+	if want == nil {
+		want = int64(6443) // Kamaji's default
+	}
+	if port != nil && i.d.tier.Access == "" && port != want {
+		i.fault("chart/port", "makes %s of %s with controlPlaneEndpoint port %v, and the API server's is %v", manifest.IDOf(o), i.d.request, port, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
@@ -24,6 +25,9 @@ func (p *Prober) Input() *Input { return p.b.in }
 
 // Schemas are those of the catalog.
 func (p *Prober) Schemas() *topology.Schemas { return p.b.schemas }
+
+// Chart is the chart of a tier; nil when it has none, or one that cannot be used.
+func (p *Prober) Chart(tier string) *catalog.TierChart { return p.b.tierChart(tier) }
 
 // The cluster that is probed, and what it has.
 const (
