@@ -92,6 +92,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		}
 	})
 	found.Add(doubled(b.in, held)...)
+	found.Add(doubledPorts(drafts)...)
 	if in.Complete {
 		found.Add(b.idleOverlays(seen)...)
 	}

@@ -163,9 +163,13 @@ var (
 func (i *inspector) addressed(o *manifest.Object) {
 	d, id := i.d, manifest.IDOf(o)
 	ours := id.Group == controlPlaneGroup || id.Group == kamajiGroup
+	want := d.address
+	if lookup(o.Object, []string{"spec", "controlPlane", "service", "serviceType"}) == "NodePort" { // of a host, which many share: ports tell them apart
+		want, _ = d.effectiveAt("controlPlane.network.nodeAddress").(string)
+	}
 	for _, path := range addressPaths[id.Kind] {
-		if v := lookup(o.Object, path); ours && text(v) != text(nilIfEmpty(d.address)) {
-			i.fault("chart/unledgered-address", "makes %s of %s with %s %v, want %v, which is from the ledger", id, d.request, strings.Join(path[1:], "."), text(v), text(nilIfEmpty(d.address)))
+		if v := lookup(o.Object, path); ours && v != nil && text(v) != text(nilIfEmpty(want)) || ours && v == nil && want != "" && !slices.Contains(path, metalLBAddresses) {
+			i.fault("chart/unledgered-address", "makes %s of %s with %s %v, want %v, which is from the ledger", id, d.request, strings.Join(path[1:], "."), text(v), text(nilIfEmpty(want)))
 		}
 	}
 	host, _ := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "host"}).(string)
