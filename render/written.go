@@ -256,7 +256,7 @@ func (p *part) write(d *draft) {
 	}
 	values := d.chartValues()
 	if bad := d.violations(values); bad.Failed() || d.found.Failed() {
-		d.found.Add(bad...)
+		d.found.Add(slices.DeleteFunc(bad, d.said)...)
 		return
 	}
 	objects, bad := d.chart.Objects(d.request.Namespace, d.request.Name, values)
@@ -274,6 +274,13 @@ func (p *part) write(d *draft) {
 	if !bad.Failed() {
 		d.written = &written{values: values, first: objects, objects: slices.Clone(objects)}
 	}
+}
+
+// said reports whether a fault was found before, in words of ours.
+func (d *draft) said(f diag.Finding) bool {
+	return slices.ContainsFunc(d.found, func(known diag.Finding) bool {
+		return known.Severity == diag.Error && (known.Pos == f.Pos || known.Name == "size/no-specs" && f.Name == "variable/required" && strings.Contains(f.Message, "machineSpecs"))
+	})
 }
 
 // blamed says what is wrong with a chart where a tenant looks: at the request. Nobody but the platform team can put it right.
@@ -294,7 +301,10 @@ func (d *draft) violations(values map[string]any) diag.List {
 	var found diag.List
 	for _, v := range all {
 		for _, p := range paths(v) {
-			if len(p) > 0 && !slices.Contains(catalog.Computed, p[0]) { // the platform team's, found with the tier
+			switch {
+			case len(p) > 0 && !slices.Contains(catalog.Computed, p[0]): // the platform team's, found with the tier
+				continue
+			case len(p) > 0 && p[0] == "address" && len(v.Missing) > 0 && d.tier.AddressPool != "": // found where addresses are
 				continue
 			}
 			found.Add(d.violation(v, p))

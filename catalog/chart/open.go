@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -134,7 +135,7 @@ func (c *Chart) Violations(values map[string]any) ([]Violation, error) {
 	}
 	var out []Violation
 	for _, v := range violations(bad) {
-		x := Violation{Path: v.InstanceLocation, Words: oneLine(expected(v, ""))}
+		x := Violation{Path: v.InstanceLocation, Words: plainWords(v)}
 		switch k := v.ErrorKind.(type) {
 		case *kind.AdditionalProperties:
 			x.Unknown = k.Properties
@@ -144,6 +145,45 @@ func (c *Chart) Violations(values map[string]any) ([]Violation, error) {
 		out = append(out, x)
 	}
 	return out, nil
+}
+
+// plainWords says what was expected of one value, as the other findings say it.
+func plainWords(e *jsonschema.ValidationError) string {
+	choices := func(all []any) string {
+		var out []string
+		for _, c := range all {
+			out = append(out, fmt.Sprint(c))
+		}
+		return strings.Join(out, ", ")
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Enum:
+		if len(k.Want) == 1 {
+			return "want " + choices(k.Want)
+		}
+		return "want one of " + choices(k.Want)
+	case *kind.Const:
+		return fmt.Sprintf("want %v", k.Want)
+	case *kind.Type:
+		return fmt.Sprintf("want %s, got %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Minimum:
+		return "want " + k.Want.RatString() + " or more"
+	case *kind.Maximum:
+		return "want at most " + k.Want.RatString()
+	case *kind.MinItems:
+		return fmt.Sprintf("want %d or more entries", k.Want)
+	case *kind.MaxItems:
+		return fmt.Sprintf("want at most %d entries", k.Want)
+	case *kind.MinLength:
+		return fmt.Sprintf("want %d or more characters", k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("want at most %d characters", k.Want)
+	case *kind.Pattern:
+		return "want text as " + k.Want
+	case *kind.FalseSchema:
+		return "it may not be set beside the other values"
+	}
+	return oneLine(expected(e, ""))
 }
 
 // compile makes a validator of the chart's schema; nil when there is none.
