@@ -30,13 +30,13 @@ const (
 const unpruned = "ServerSideApply=true,Prune=false"
 
 // slots are where overlays put what they make of a draft: a Cluster, or all that a chart has made.
-func (d *draft) slots(in []*manifest.Object, slots []**manifest.Object) ([]*manifest.Object, []**manifest.Object) {
+func (d *draft) slots(overlay string, in []*manifest.Object, slots []func(*manifest.Object)) ([]*manifest.Object, []func(*manifest.Object)) {
 	if d.chart == nil {
-		return append(in, d.cluster), append(slots, &d.cluster)
+		return append(in, d.cluster), append(slots, func(o *manifest.Object) { d.cluster, d.stages = o, append(d.stages, stage{overlay, o}) })
 	}
 	if d.written != nil {
 		for i := range d.written.objects {
-			in, slots = append(in, d.written.objects[i]), append(slots, &d.written.objects[i])
+			in, slots = append(in, d.written.objects[i]), append(slots, func(o *manifest.Object) { d.written.objects[i] = o })
 		}
 	}
 	return in, slots
@@ -104,7 +104,7 @@ func (b *builder) finish(d *draft) {
 	if !d.tenant.terms.Quota.None() {
 		d.usage = b.takes(d, made.pools)
 	}
-	d.admitted, d.hashes = made.stand, made.hashes
+	d.admitted, d.hashes, d.accepts = made.stand, made.hashes, made.hashes
 	d.written.others, d.written.pools = made.others, made.pools
 	d.refused.Add(b.locked(d)...)
 }
@@ -287,7 +287,7 @@ func recordOf(d *draft) map[string]any {
 
 // Rewritten is what a chart, that of another state of a cluster perhaps, would make of the cluster with some values as that other state
 // has them. Overlays have no part in it. It is nil when the chart makes nothing of that.
-func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Written {
+func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Made {
 	values := c.draft.written.values
 	for _, v := range changes {
 		values = withValue(values, v.Path, v.After)
@@ -310,7 +310,7 @@ func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Written {
 	if err != nil {
 		return nil
 	}
-	return &Written{Objects: append(made.others, made.stand), Pools: made.pools}
+	return &Made{Objects: append(made.others, made.stand), Pools: made.pools}
 }
 
 // withValue is a copy of values with another value at a path, or without one when it is nil.

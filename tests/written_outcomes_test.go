@@ -74,7 +74,7 @@ func changesOf(t *testing.T, was, is fstest.MapFS, cluster string) ([]string, *i
 // templateNames are the names of a cluster's machine and bootstrap templates.
 func templateNames(c *render.Cluster) []string {
 	var out []string
-	for _, o := range c.Written.Objects {
+	for _, o := range c.Made.Objects {
 		if strings.HasSuffix(o.GetKind(), "MachineTemplate") || strings.HasSuffix(o.GetKind(), "ConfigTemplate") {
 			out = append(out, o.GetKind()+" "+o.GetName())
 		}
@@ -122,7 +122,7 @@ func TestTiersOutcomes(t *testing.T) {
 					t.Fatalf("%q, want %q: %+v", s, c.want, d)
 				}
 				for i, s := range states {
-					if s.Manifest == nil || len(s.Written.Pools) != 1 {
+					if s.Manifest == nil || len(s.Made.Pools) != 1 {
 						t.Fatalf("state %d cannot be rendered: %s", i, s.Found)
 					}
 				}
@@ -154,7 +154,7 @@ func allChanges(d *impact.Diff) []impact.Change {
 func agrees(t *testing.T, states [2]*render.Cluster) {
 	t.Helper()
 	find := func(c *render.Cluster) *manifest.Object {
-		for _, o := range c.Written.Objects {
+		for _, o := range c.Made.Objects {
 			if topology.IsDeployment(o) {
 				return o
 			}

@@ -46,6 +46,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
 		return d, nil
 	}
+	paused(d, was, is)
 	c.address(d, was, is)
 	c.endpoint(d, was, is)
 	if err := c.writtenObjects(d, was, is, a, b); err != nil {
@@ -98,7 +99,7 @@ func kamajiRefuses(was, is string) string {
 // objectsOf are all manifests of a written cluster.
 func objectsOf(c *render.Cluster) map[manifest.ID]*manifest.Object {
 	out := map[manifest.ID]*manifest.Object{}
-	for _, o := range c.Written.Objects {
+	for _, o := range c.Made.Objects {
 		out[manifest.IDOf(o)] = o
 	}
 	out[manifest.IDOf(c.Manifest)] = c.Manifest
@@ -155,13 +156,13 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 		case was.Request.Spec.Version != is.Request.Spec.Version && len(is.Hashes) > 0:
 			change.Words = join(change.Words, "after it the worker pools: "+strings.Join(catalog.Sorted(is.Hashes), ", "))
 		}
-		change.Causes = c.writtenCauses(was, is, func(w *render.Written) any { return specIn(w, id) })
+		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return specIn(w, id) })
 		d.Changes = append(d.Changes, change)
 	}
 	return nil
 }
 
-func specIn(w *render.Written, id manifest.ID) any {
+func specIn(w *render.Made, id manifest.ID) any {
 	for _, o := range w.Objects {
 		if manifest.IDOf(o) == id {
 			return o.Object["spec"]
@@ -172,12 +173,12 @@ func specIn(w *render.Written, id manifest.ID) any {
 
 // writtenCauses finds which values of the chart make a part of a cluster other than it was, by rendering the cluster as it was with one
 // change at a time.
-func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Written) any) []Cause {
+func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made) any) []Cause {
 	base := c.was.Rewritten(was, was)
 	if base == nil {
 		return nil
 	}
-	differs := func(w *render.Written) bool { return w != nil && !topology.Equal(part(base), part(w)) }
+	differs := func(w *render.Made) bool { return w != nil && !topology.Equal(part(base), part(w)) }
 	var out []Cause
 	if was.Chart.Digest != is.Chart.Digest && differs(c.was.Rewritten(was, is)) {
 		out = append(out, Cause{Field: "chart " + is.Chart.Folder, Class: true})
@@ -201,7 +202,7 @@ func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Writ
 
 // deploymentOf is the MachineDeployment of a worker pool.
 func deploymentOf(c *render.Cluster, pool string) *manifest.Object {
-	for _, o := range c.Written.Objects {
+	for _, o := range c.Made.Objects {
 		if topology.IsDeployment(o) && o.GetName() == c.Request.Name+"-"+pool {
 			return o
 		}
@@ -216,7 +217,7 @@ func machinesOf(c *render.Cluster, pool string) Machines {
 
 // writtenPools compares worker pools.
 func (c *comparer) writtenPools(d *Diff, was, is *render.Cluster) error {
-	before, after := was.Written.Pools, is.Written.Pools
+	before, after := was.Made.Pools, is.Made.Pools
 	var fresh []string
 	for _, name := range catalog.Sorted(after) {
 		if before[name] == nil {
@@ -256,7 +257,7 @@ func (c *comparer) writtenPools(d *Diff, was, is *render.Cluster) error {
 
 // writtenPool compares a worker pool that is there on both sides: by its hash, and by the rule of the MachineDeployment's own controller.
 func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, error) {
-	before, after := was.Written.Pools[name], is.Written.Pools[name]
+	before, after := was.Made.Pools[name], is.Made.Pools[name]
 	m, n := machinesOf(was, name), machinesOf(is, name)
 	why, onDelete, err := topology.Redeployed(deploymentOf(was, name), deploymentOf(is, name))
 	if err != nil {
@@ -281,7 +282,7 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 		if second := secondRollout(before, after); second != "" && change.Action == Rollout {
 			change.Words = join(change.Words, second)
 		}
-		change.Causes = c.writtenCauses(was, is, func(w *render.Written) any { return c.hashIn(w, name) })
+		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return c.hashIn(w, name) })
 		out = append(out, change)
 	}
 	if skew := imageSkew(before, after); skew != "" {
@@ -293,7 +294,7 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 		cause.Before, cause.After = m.String(), n.String()
 		out = append(out, Change{Action: Scale, Pool: name, Machines: &n, Words: "from " + m.String() + " to " + n.String(), Causes: []Cause{cause}})
 	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
-		if causes := c.writtenCauses(was, is, func(w *render.Written) any {
+		if causes := c.writtenCauses(was, is, func(w *render.Made) any {
 			if p := w.Pools[name]; p != nil {
 				return p.Settings()
 			}
@@ -307,7 +308,7 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 }
 
 // hashIn is the rollout hash of a worker pool.
-func (c *comparer) hashIn(w *render.Written, pool string) any {
+func (c *comparer) hashIn(w *render.Made, pool string) any {
 	p := w.Pools[pool]
 	if p == nil {
 		return nil
