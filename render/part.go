@@ -141,6 +141,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)
 	}
+	found.Add(colliding(append(slices.Clone(drafts), beside...))...)
 	found.Add(p.overlaid(t, subnets, drafts, found.Failed())...)
 	p.found.Add(found...)
 	return subnets, drafts
