@@ -49,7 +49,7 @@ func changesOf(t *testing.T, was, is fstest.MapFS, cluster string) ([]string, *i
 	t.Helper()
 	var fleets [2]*render.Fleet
 	for i, tree := range []fstest.MapFS{was, is} {
-		f, err := render.LoadFleet(tree, []string{"tenants/" + cluster[:strings.Index(cluster, "/")]})
+		f, err := render.LoadFleet(tree, []string{"tenants/" + cluster + ".yaml"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,4 +283,55 @@ func TestTemplateNames(t *testing.T) {
 		}
 		agrees(t, states)
 	}
+}
+
+// Behind a Gateway or an ingress controller a control plane has a name and takes no address.
+func TestAccessByName(t *testing.T) {
+	f, err := render.LoadFleet(tiersExample(t), []string{"tenants/photon-prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lunar, polar := f.Clusters["photon-prod/lunar"], f.Clusters["photon-prod/polar"]
+	for _, c := range []*render.Cluster{lunar, polar} {
+		if c.Record.Address != "" || c.Record.AddressPool != "" {
+			t.Errorf("%s has address %s in the ledger", c.Request, c.Record.Address)
+		}
+	}
+	i := slices.IndexFunc(lunar.Made.Objects, func(o *manifest.Object) bool { return o.GetKind() == "KamajiControlPlane" })
+	network := fieldAt(t, lunar.Made.Objects[i], "spec", "network").(map[string]any)
+	if network["serviceType"] != "ClusterIP" || network["serviceAddress"] != nil || network["serviceAnnotations"] != nil {
+		t.Errorf("%v", network)
+	}
+	want := map[string]any{"hostname": "lunar.photon-prod.k8s.example.org", "name": "control-planes", "namespace": "gateways", "sectionName": "tls"}
+	if !topology.Equal(network["gateway"], want) {
+		t.Errorf("gateway %v, want %v", network["gateway"], want)
+	}
+	const name = "polar.photon-prod.k8s.example.org"
+	if host := fieldAt(t, polar.Manifest, "spec", "controlPlane", "ingress", "hostname"); host != name {
+		t.Errorf("ingress at %v", host)
+	}
+	if sans := fieldAt(t, polar.Manifest, "spec", "networkProfile", "certSANs"); !topology.Equal(sans, []any{name}) {
+		t.Errorf("the certificate has %v", sans)
+	}
+	domain := [3]string{"catalog/catalog.yaml", "domain: k8s.example.org", "domain: k8s.example.net"}
+	if got, _, _ := changesOf(t, tiersExample(t), tiersExample(t, domain), "photon-prod/lunar"); strings.Join(got, ", ") != "address, control-plane" {
+		t.Errorf("another domain: %q", got)
+	}
+	pin := [3]string{"tenants/photon-prod/lunar.yaml", "spec:\n", "spec:\n  address: 172.21.208.150\n"}
+	if _, _, found, err := render.Render(tiersExample(t, pin), "tenants/photon-prod"); err != nil || !slices.ContainsFunc(found, func(f diag.Finding) bool { return f.Name == "request/no-such-field" }) {
+		t.Errorf("a pinned address: %v\n%s", err, found)
+	}
+}
+
+func fieldAt(t *testing.T, o *manifest.Object, path ...string) any {
+	t.Helper()
+	var v any = o.Object
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			t.Fatalf("%s has no %s", o.GetKind(), strings.Join(path, "."))
+		}
+		v = m[key]
+	}
+	return v
 }

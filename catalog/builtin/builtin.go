@@ -93,8 +93,10 @@ func Tier(name string) (added map[string][]byte, entry []byte, err error) {
 		}
 	}
 	schemas := map[string][]byte{}
-	if err := collect(schemas, sub(tree, "crds"), "catalog/crds"); err != nil {
-		return nil, nil, err
+	for _, from := range []fs.FS{sub(files, "files/catalog/crds"), sub(tree, "crds")} {
+		if err := collect(schemas, from, "catalog/crds"); err != nil {
+			return nil, nil, err
+		}
 	}
 	for file, data := range schemas { // those of the kinds that the chart names
 		if i := bytes.Index(data, []byte(`"listKind": "`)); i >= 0 {
