@@ -124,8 +124,10 @@ type assembled struct {
 func (b *builder) assemble(d *draft, objects []*manifest.Object) (*assembled, error) {
 	out := &assembled{pools: map[string]*topology.Pool{}, hashes: map[string]string{}}
 	var stand *manifest.Object
+	named := templatesOf(objects)
 	for _, o := range objects {
 		switch {
+		case named[o]: // there by its MachineDeployment
 		case standsForCluster(o):
 			stand = manifest.Bare(o)
 		case topology.IsDeployment(o):
@@ -156,7 +158,6 @@ func (b *builder) assemble(d *draft, objects []*manifest.Object) (*assembled, er
 			}
 			out.pools[pool], out.hashes[pool] = p, hash
 			out.others = append(out.others, md, parts[0], parts[1])
-		case isTemplate(o): // there by its MachineDeployment
 		default:
 			o = manifest.Bare(o)
 			b.mark(d, o, waveCluster, guarded)
@@ -171,6 +172,19 @@ func (b *builder) assemble(d *draft, objects []*manifest.Object) (*assembled, er
 	stand.SetAnnotations(annotations)
 	out.stand = stand
 	return out, nil
+}
+
+// templatesOf are the objects that MachineDeployments name.
+func templatesOf(objects []*manifest.Object) map[*manifest.Object]bool {
+	out := map[*manifest.Object]bool{}
+	for _, o := range objects {
+		for _, path := range [][]string{infrastructureRef, bootstrapRef} {
+			if ref, ok := lookup(o.Object, path).(map[string]any); ok && topology.IsDeployment(o) {
+				out[find(objects, ref)] = true
+			}
+		}
+	}
+	return out
 }
 
 // mark gives an object the labels and sync options of what is rendered for a tenant.

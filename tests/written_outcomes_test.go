@@ -335,3 +335,34 @@ func fieldAt(t *testing.T, o *manifest.Object, path ...string) any {
 	}
 	return v
 }
+
+// Overlays come before templates are named: what one changes of a machine is a rollout, and says so. One that takes the version apart is
+// refused.
+func TestOverlaysOfWrittenClusters(t *testing.T) {
+	overlay := func(kind, patch string) [][3]string {
+		return [][3]string{
+			{"catalog/overlays/own/kustomization.yaml", "", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n- target: {kind: " + kind + "}\n  patch: |\n    - " + patch + "\n"},
+			{"catalog/catalog.yaml", "  versions:", "  overlays: {own: {path: overlays/own, tiers: [kubevirt-gateway]}}\n  versions:"},
+		}
+	}
+	const template = "/spec/template/spec/virtualMachineTemplate/spec/template/spec/evictionStrategy"
+	got, d, states := changesOf(t, tiersExample(t), tiersExample(t, overlay("KubevirtMachineTemplate", "{op: replace, path: "+template+", value: None}")...), "photon-prod/lunar")
+	if strings.Join(got, ", ") != "rollout md-0" || !strings.Contains(d.Changes[0].Causes[0].Field, "overlay") {
+		t.Errorf("%q: %+v", got, d)
+	}
+	if slices.Equal(templateNames(states[0]), templateNames(states[1])) {
+		t.Errorf("the templates are called %v still", templateNames(states[1]))
+	}
+	agrees(t, states)
+	for _, x := range []struct{ kind, patch string }{
+		{"MachineDeployment", "{op: replace, path: /spec/template/spec/version, value: v1.33.5}"},
+		{"MachineDeployment", "{op: replace, path: /spec/template/spec/infrastructureRef/name, value: other}"},
+		{"Cluster", "{op: replace, path: /spec/controlPlaneRef/name, value: other}"},
+		{"KamajiControlPlane", "{op: add, path: /spec/network/serviceAddress, value: 198.51.100.9}"},
+	} {
+		_, set, found, err := render.Render(tiersExample(t, overlay(x.kind, x.patch)...), "tenants/photon-prod")
+		if err != nil || len(set.Objects()) > 0 || !slices.ContainsFunc(found, func(f diag.Finding) bool { return f.Name == "overlay/refused" }) {
+			t.Errorf("%s %s: %v\n%s", x.kind, x.patch, err, found)
+		}
+	}
+}

@@ -124,10 +124,16 @@ func causeOf(v render.ValueChange) Cause {
 func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[manifest.ID]*manifest.Object) error {
 	ids := maps.Clone(a)
 	maps.Copy(ids, b)
+	ofPools := map[manifest.ID]bool{}
+	for _, c := range []*render.Cluster{was, is} {
+		for _, p := range c.Made.Pools {
+			ofPools[manifest.IDOf(p.Infrastructure)], ofPools[manifest.IDOf(p.Bootstrap)] = true, true
+		}
+	}
 	sorted := slices.SortedFunc(maps.Keys(ids), func(x, y manifest.ID) int { return compareText(x.String(), y.String()) })
 	for _, id := range sorted {
 		before, after := a[id], b[id]
-		if strings.HasSuffix(id.Kind, "MachineTemplate") || strings.HasSuffix(id.Kind, "ConfigTemplate") || id.Kind == "MachineDeployment" {
+		if ofPools[id] || id.Kind == "MachineDeployment" {
 			continue
 		}
 		switch {
@@ -196,6 +202,9 @@ func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made
 		if was.Chart.Digest != is.Chart.Digest {
 			out = append(out, Cause{Field: "chart " + is.Chart.Folder, Class: true})
 		}
+	}
+	if len(out) == 0 {
+		out = append(out, Cause{Field: "overlays of the catalog, or schemas in it", Class: true})
 	}
 	return out
 }
