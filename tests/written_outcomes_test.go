@@ -3,6 +3,7 @@ package tests
 import (
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -364,5 +365,27 @@ func TestOverlaysOfWrittenClusters(t *testing.T) {
 		if err != nil || len(set.Objects()) > 0 || !slices.ContainsFunc(found, func(f diag.Finding) bool { return f.Name == "overlay/refused" }) {
 			t.Errorf("%s %s: %v\n%s", x.kind, x.patch, err, found)
 		}
+	}
+}
+
+// The charts of the built-in tiers run nothing that a tenant wrote, and all that have a KamajiControlPlane share one file.
+func TestBuiltinCharts(t *testing.T) {
+	shared := map[string]string{}
+	tree := os.DirFS("../examples/tiers/catalog/tiers")
+	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(tree, name)
+		if regexp.MustCompile(`\btpl\b|\blookup\b`).Match(data) {
+			t.Errorf("%s calls tpl or lookup", name)
+		}
+		if strings.HasSuffix(name, "/_kamaji.tpl") {
+			shared[string(data)] = name
+		}
+		return err
+	})
+	if err != nil || len(shared) != 1 {
+		t.Errorf("%d versions of the shared file: %v", len(shared), err)
 	}
 }
