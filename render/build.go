@@ -59,9 +59,16 @@ func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 
 // build is Build, of which only what keep makes of each object is kept.
 func (b *builder) build(keep func(*manifest.Object) *manifest.Object) (manifest.Set, diag.List, error) {
-	objects, _, found, err := b.objects(keep)
+	objects, drafts, found, err := b.objects(keep)
 	if err != nil || found.Failed() {
 		return manifest.Set{}, found, err
+	}
+	if !b.judged { // who judges the ledger keeps no manifests
+		hooks, err := b.gates(drafts)
+		if err != nil {
+			return manifest.Set{}, found, err
+		}
+		objects = append(objects, hooks...)
 	}
 	if err := complete(b.in, objects); err != nil {
 		return manifest.Set{}, found, err
@@ -93,6 +100,9 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 	found.Add(doubled(b.in, held)...)
 	if in.Complete {
 		found.Add(b.idleOverlays(seen)...)
+	}
+	if in.Platform || in.Complete {
+		found.Add(b.strayPolicies()...)
 	}
 	if in.Platform {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
