@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -18,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"copyhold.dev/copyhold/render/gate"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/gate.txtar")
@@ -175,11 +182,16 @@ func TestGate(t *testing.T) {
 			w.deny(func(string, string) error { return apierrors.NewUnauthorized("Unauthorized") })
 		}},
 	}
+	base := worldOf(t, repository(t))
+	hooks := map[string]gate.Wanted{}
 	var got txtar.Archive
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			wanted := wantedOf(t, repository(t, c.edits...), c.app)
-			w := worldOf(t, repository(t))
+			hook := fmt.Sprint(c.app, c.edits)
+			if _, ok := hooks[hook]; !ok {
+				hooks[hook] = wantedOf(t, repository(t, c.edits...), c.app)
+			}
+			wanted, w := hooks[hook], base.copied()
 			c.world(t, w)
 			got.Files = append(got.Files, txtar.File{Name: c.name, Data: []byte(w.run(t, wanted))})
 		})
@@ -199,5 +211,67 @@ func TestGate(t *testing.T) {
 	}
 	if d := cmp.Diff(string(want), string(txtar.Format(&got))); d != "" {
 		t.Errorf("%s (-written +said):\n%s", golden, d)
+	}
+}
+
+// An API server that fails for a while is asked again, and pages are put together.
+func TestGatePatience(t *testing.T) {
+	root := repository(t)
+	w, wanted := worldOf(t, root), wantedOf(t, root, "tenants/dynamo-prod")
+	whole := w.run(t, wanted)
+	failures, pages := 3, 0
+	w.funcs = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+		if failures > 0 {
+			failures--
+			return apierrors.NewTooManyRequests("later", 1)
+		}
+		o := (&client.ListOptions{}).ApplyOptions(opts)
+		if o.Limit == 0 {
+			return errors.New("all objects are asked for at once")
+		}
+		next := o.Continue
+		o.Continue = ""
+		if err := c.List(ctx, l, o); err != nil {
+			return err
+		}
+		list := l.(*unstructured.UnstructuredList)
+		at, err := 0, error(nil)
+		if next != "" {
+			at, err = strconv.Atoi(next)
+		}
+		if rest := list.Items[at:]; len(rest) > 1 { // an object a page
+			list.Items = rest[:1]
+			list.SetContinue(strconv.Itoa(at + 1))
+		} else {
+			list.Items = rest
+		}
+		pages++
+		return err
+	}}
+	w.patience = time.Minute
+	if got := w.run(t, wanted); got != whole || pages != 4 {
+		t.Errorf("in %d pages:\n%s\nat once:\n%s", pages, got, whole)
+	}
+}
+
+// Thousands of clusters that roll are an Event each, and a log that somebody can read.
+func TestGateCrowd(t *testing.T) {
+	wanted := wantedOf(t, repository(t, bigger), "tenants/dynamo-prod")
+	w := worldOf(t, repository(t))
+	i := slices.IndexFunc(wanted.Clusters, func(c gate.Cluster) bool { return c.Cluster == "dynamo-prod/solar" })
+	solar := w.objects["Cluster dynamo-prod/solar"]
+	const n = 2000
+	for k := range n {
+		c := wanted.Clusters[i]
+		c.Cluster = fmt.Sprintf("dynamo-prod/solar-%04d", k)
+		wanted.Clusters = append(wanted.Clusters, c)
+		o := solar.DeepCopy()
+		o.SetName(fmt.Sprintf("solar-%04d", k))
+		w.add(o)
+	}
+	got := w.run(t, wanted)
+	if !strings.HasPrefix(got, "copyhold gate: tenants/dynamo-prod: 2001 worker pools WILL ROLL (at least 4 machines)\n") || !strings.Contains(got, "\nWILL ROLL     and 1501 more\n") ||
+		strings.Count(got, "\nEVENT Warning WorkersWillRoll") != n+1 || strings.Count(got, "              NOT accepted") != 500 {
+		t.Errorf("%d bytes of log begin with\n%s", len(got), got[:min(len(got), 2000)])
 	}
 }

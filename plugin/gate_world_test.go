@@ -90,8 +90,17 @@ func wantedOf(t *testing.T, root, path string) gate.Wanted {
 
 // world is a management cluster.
 type world struct {
-	objects map[string]*unstructured.Unstructured // by kind namespace/name
-	funcs   interceptor.Funcs
+	objects  map[string]*unstructured.Unstructured // by kind namespace/name
+	funcs    interceptor.Funcs
+	patience time.Duration
+}
+
+func (w *world) copied() *world {
+	out := &world{objects: map[string]*unstructured.Unstructured{}}
+	for name, o := range w.objects {
+		out.objects[name] = o.DeepCopy()
+	}
+	return out
 }
 
 // worldOf is a management cluster on which a repository was synced: its Clusters, its classes as an API server keeps them, and the
@@ -189,7 +198,7 @@ func (w *world) run(t *testing.T, wanted gate.Wanted) string {
 	}
 	plain := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(objects...).Build()
 	var log strings.Builder
-	g := Gate{API: interceptor.NewClient(plain, w.funcs), Log: &log, Now: func() time.Time { return time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC) }}
+	g := Gate{API: interceptor.NewClient(plain, w.funcs), Log: &log, Now: func() time.Time { return time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC) }, Patience: w.patience}
 	err := g.Run(t.Context(), wanted)
 	var events eventsv1.EventList
 	if err := plain.List(context.Background(), &events); err != nil {

@@ -254,7 +254,7 @@ func (r *Report) unasked(live *LiveCluster) {
 		r.note("%s is being deleted, and no request asks for it", live)
 		return
 	}
-	r.outcome(Outcome{Verdict: ClusterGoes, Cluster: live, Causes: []string{"no request in Git asks for it: a sync that prunes deletes it, after a confirmation"}})
+	r.outcome(Outcome{Verdict: ClusterGoes, Cluster: live, Causes: []string{"no request in Git asks for it; pruning waits for a confirmation"}})
 }
 
 // class notes a class that runs as another than the vendored one.
@@ -268,8 +268,10 @@ func (r *Report) class(c Class) {
 	switch {
 	case live.Unknown != "":
 		r.note("ClusterClass %s: %s", c.Class, live.Unknown)
+	case live.Missing && r.Wanted.Platform:
+		r.note("ClusterClass %s is not there yet", c.Class)
 	case live.Missing:
-		r.note("ClusterClass %s is not there", c.Class)
+		r.note("ClusterClass %s is not there: the platform application, or whoever installs classes, brings it", c.Class)
 	case known && len(changed) > 0:
 		r.note("ClusterClass %s %s %s", c.Class, verb, some(changed))
 	}

@@ -47,7 +47,7 @@ func (r Report) Text() string {
 	if len(r.Come) > 0 {
 		fmt.Fprintf(&b, "new worker pools: %s\n", some(r.Come))
 	}
-	if len(r.Fresh) > 0 {
+	if len(r.Fresh) > 0 && !r.Wanted.Platform {
 		fmt.Fprintf(&b, "new clusters: %s\n", some(r.Fresh))
 	}
 	b.WriteString(r.looked())
@@ -78,7 +78,10 @@ func (r Report) Summary() string {
 			continue
 		}
 		of := quantity(machines[v], "machine")
-		if vague[v] {
+		switch {
+		case vague[v] && machines[v] == 0:
+			of = "number of machines not known"
+		case vague[v]:
 			of = "at least " + of
 		}
 		switch v {
@@ -96,6 +99,8 @@ func (r Report) Summary() string {
 	switch {
 	case len(parts) > 0:
 		text = fmt.Sprintf("%s: %s", where, strings.Join(parts, "; "))
+	case len(r.Live.Clusters) == 0 && len(r.Live.Gaps) == 0 && r.Wanted.Platform:
+		text = fmt.Sprintf("nothing runs yet that %s could replace", where)
 	case len(r.Live.Clusters) == 0 && len(r.Live.Gaps) == 0:
 		text = fmt.Sprintf("nothing runs yet for %s: %s to be created", where, quantity(int64(len(r.Fresh)), "cluster"))
 	}
