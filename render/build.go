@@ -37,6 +37,7 @@ type builder struct {
 
 	machines sync.Map // *topology.Pool -> machine
 	planning bool     // the ledger is about to take in who is new
+	lean     bool     // of a cluster only what a gate compares is kept
 
 	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
 	withdrawn    map[catalogClass]bool

@@ -14,6 +14,7 @@ import (
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/gate"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
@@ -48,6 +49,7 @@ type draft struct {
 	refused  diag.List         // why it is refused
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota
+	gate     *gate.Cluster     // what a gate compares of it, when nothing else is kept
 	err      error
 	judged   bool // the whole ledger is judged elsewhere
 }

@@ -116,15 +116,17 @@ func (b *builder) platformGate(drafts []*draft) ([]*manifest.Object, error) {
 	w := gate.Wanted{Head: gate.Head{Application: in.Folders.Catalog, Job: c.Gate.Namespace + "/" + platformGateName, Namespaces: places, Platform: true}}
 	known := map[string]bool{}
 	for _, d := range drafts {
-		if !d.source.Render || d.admitted == nil || slices.ContainsFunc(slices.Concat(d.found, d.spoiled, d.refused), spoils) {
-			continue
+		if d.gate == nil && d.sound() { // of a whole fleet
+			one, err := gateCluster(d)
+			if err != nil {
+				return nil, err
+			}
+			d.gate = &one
 		}
-		one, err := gateCluster(d)
-		if err != nil {
-			return nil, err
+		if d.source.Render && d.gate != nil {
+			w.Clusters = append(w.Clusters, *d.gate)
+			known[d.gate.Cluster] = true
 		}
-		w.Clusters = append(w.Clusters, one)
-		known[one.Cluster] = true
 	}
 	for _, t := range all.Tenants {
 		for _, r := range t.Clusters {
@@ -179,8 +181,28 @@ func (b *builder) everyDraft() (*Input, []*draft, error) {
 	if err != nil || in == nil || in.Catalog == nil {
 		return &Input{}, nil, err
 	}
-	_, drafts, _, err := newBuilder(b.tree, in).objects(func(o *manifest.Object) *manifest.Object { return o })
+	other := newBuilder(b.tree, in)
+	other.lean = true
+	_, drafts, _, err := other.objects(func(o *manifest.Object) *manifest.Object { return o })
 	return in, drafts, err
+}
+
+// sound reports whether a draft has become the Cluster that was asked for. That its rollout is held back is no fault of it.
+func (d *draft) sound() bool {
+	return d.admitted != nil && !slices.ContainsFunc(slices.Concat(d.found, d.spoiled, d.refused), spoils)
+}
+
+// thin leaves of a draft what a gate compares: ten thousand clusters are more than a sidecar has memory for.
+func (d *draft) thin() error {
+	if d.sound() {
+		c, err := gateCluster(d)
+		if err != nil {
+			return err
+		}
+		d.gate = &c
+	}
+	d.composed, d.cluster, d.admitted, d.variables, d.overrides, d.origins = nil, nil, nil, nil, nil, nil
+	return nil
 }
 
 // gateNamespaces are the tenants of the catalog and the folders that have requests.

@@ -83,8 +83,11 @@ func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 	for _, d := range drafts {
 		p.found.Add(d.refused...)
 		p.err = errors.Join(p.err, d.err)
-		if d.admitted != nil {
+		if d.admitted != nil && !p.lean {
 			p.objects = append(p.objects, d.admitted)
+		}
+		if p.lean {
+			p.err = errors.Join(p.err, d.thin())
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (r Report) Summary() string {
 	where := r.Wanted.Application
 	switch {
 	case r.Live.NoAPI:
-		return fmt.Sprintf("nothing runs yet for %s: the API server has no Clusters of cluster.x-k8s.io/v1beta2", where)
+		return fmt.Sprintf("nothing to compare %s with: the API server has no Clusters of cluster.x-k8s.io/v1beta2", where)
 	case r.Blind():
 		return fmt.Sprintf("NOT CHECKED: nobody knows what this sync of %s does to machines", where)
 	}
