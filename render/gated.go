@@ -275,8 +275,8 @@ func gateCluster(d *draft) (gate.Cluster, error) {
 		p := gate.Pool{Hash: hash}
 		if d.record != nil {
 			switch accepted := d.record.Rollouts[pool]; {
-			case accepted == "" || hash == "":
-			case accepted == hash:
+			case accepted == "":
+			case accepted == d.accepts[pool]:
 				p.Accepted = gate.Accepted
 			default:
 				p.Accepted = gate.NotAccepted

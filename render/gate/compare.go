@@ -32,7 +32,6 @@ type Outcome struct {
 	Counted bool   // their number is known
 	Causes  []string
 	Held    string // why it does not happen yet
-	Always  bool   // an unknown that is there at every sync
 }
 
 // Report is what a sync would do.
@@ -154,9 +153,6 @@ func (r *Report) judge(want Cluster, live *LiveCluster, pool string) {
 	case topology.Comparable(live.Made[pool], p.Hash):
 		o.Verdict = WillRoll
 		o.Causes = append(r.causes(want, live, pool, class, changed, known), accepted(p))
-	case p.Hash == "":
-		o.Verdict, o.Always = Unknown, true
-		o.Causes = []string{"its class reads what only the management cluster knows, so there is no rollout hash"}
 	case topology.Comparable(has, p.Hash) && has == p.Hash && (!r.Wanted.Platform || class == nil):
 		r.Same++
 		return
@@ -176,14 +172,17 @@ func (r *Report) judge(want Cluster, live *LiveCluster, pool string) {
 			return
 		}
 		o.Verdict = Unknown
-		o.Causes = append([]string{scheme(has, p.Hash)}, r.causes(want, live, pool, class, changed, known)...)
+		o.Causes = append(append([]string{scheme(has, p.Hash)}, r.causes(want, live, pool, class, changed, known)...), accepted(p))
 	}
 	r.outcome(o)
 }
 
 // scheme says why two hashes say nothing about each other.
 func scheme(has, want string) string {
-	if has == "" {
+	switch {
+	case want == "":
+		return "its class reads what only the management cluster knows, so there is no rollout hash"
+	case has == "":
 		return "its Cluster carries no rollout hash yet"
 	}
 	return fmt.Sprintf("its rollout hash %s is of another scheme than %s", has, want)

@@ -165,13 +165,10 @@ var reasons = map[Verdict]string{ClusterGoes: "ClusterNotWanted", PoolGoes: "Wor
 // maxNote is how long the note of an Event may be, in bytes (k8s.io/api/events/v1: less than 1 kB).
 const maxNote = 1000
 
-// Events are those of a report: one for each outcome, but none for what is never known.
+// Events are those of a report, one for each outcome.
 func (r Report) Events() []Event {
 	var out []Event
 	for _, o := range r.Outcomes {
-		if o.Always {
-			continue
-		}
 		subject := "the Cluster"
 		if o.Pool != "" {
 			subject = "worker pool " + o.Pool

@@ -74,7 +74,7 @@ type Cluster struct {
 // Pool is one of its worker pools.
 type Pool struct {
 	Hash     string `json:"hash,omitempty"`     // rollout hash; empty where nobody can tell offline
-	Accepted string `json:"accepted,omitempty"` // what the ledger says of it: yes, no, or empty when it has no hash of the pool
+	Accepted string `json:"accepted,omitempty"` // what the ledger says of what is wanted: yes, no, or empty when it has nothing of the pool
 }
 
 // Words of Pool.Accepted.

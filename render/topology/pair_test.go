@@ -119,7 +119,7 @@ func (p pair) judge() string {
 		case said && !happened && p.perhaps(pool):
 		case said != happened:
 			return fmt.Sprintf("rollout of %s said: %v, happened: %v", pool, said, happened)
-		case p.is.Manifest == nil || p.refused != nil:
+		case p.is.Manifest == nil || p.refused != nil || p.is.Hashes[pool] == "" && p.was.Hashes[pool] == "":
 		case happened != (p.was.Hashes[pool] != p.is.Hashes[pool]) && !p.excepted(pool):
 			return fmt.Sprintf("rollout of %s happened: %v, its hash went from %s to %s", pool, happened, p.was.Hashes[pool], p.is.Hashes[pool])
 		}
