@@ -93,6 +93,7 @@ type world struct {
 	objects  map[string]*unstructured.Unstructured // by kind namespace/name
 	funcs    interceptor.Funcs
 	patience time.Duration
+	unhashed string // a cluster of whose worker pool nobody can tell offline
 }
 
 func (w *world) copied() *world {

@@ -201,7 +201,7 @@ func (d *draft) thin() error {
 		}
 		d.gate = &c
 	}
-	d.composed, d.cluster, d.admitted, d.variables, d.overrides, d.origins = nil, nil, nil, nil, nil, nil
+	d.composed, d.cluster, d.stages, d.admitted, d.variables, d.overrides, d.origins = nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 
