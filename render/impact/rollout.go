@@ -95,7 +95,10 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 	if a.causes, err = c.causes(was, is, name, before, after, differences, certain); err != nil {
 		return nil, err
 	}
-	if unknown != "" && a.action.Rolls() {
+	switch {
+	case unknown != "" && a.action == InPlace && !(after.Deferred && before.Version() != after.Version()): // a pool that waits waits with all of it
+		a.action, a.words = Unknown, join(a.words, "its machines depend on what only the management cluster knows ("+unknown+"): a rollout can be neither foretold nor ruled out")
+	case unknown != "" && a.action.Rolls():
 		a.words = join(a.words, "what else changes depends on what only the management cluster knows ("+unknown+")")
 	}
 	if second := secondRollout(before, after); second != "" && a.action == Rollout {
