@@ -26,7 +26,7 @@ func (d *draft) setAddresses() {
 		if d.address != "" && (recorded == "" || !d.judged) {
 			d.free()
 		}
-		if d.address == "" {
+		if d.address == "" && !d.planned {
 			d.found.Add(diag.Errorf(r.At("metadata", "name"), "ledger/no-address", "cluster %q has no address in the ledger", r).
 				Hintf("copyhold allocate gives it one of address pool %q", d.tier.AddressPool))
 		}

@@ -36,6 +36,9 @@ type Cluster struct {
 	draft    *draft
 }
 
+// New reports whether the ledger has yet to take the cluster in.
+func (c *Cluster) New() bool { return c.Record == nil || c.draft != nil && c.draft.isNew() }
+
 // LoadFleet loads what the paths ask for and builds its clusters; no path is no tenant. Address manifests are made for the tenants that are read. The fleet has
 // no clusters when the root or the catalog cannot be made sense of; Found says why.
 func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {

@@ -60,6 +60,7 @@ type Tenant struct {
 	request.Requests
 	Records map[string]*ledger.Record // by cluster name
 	broken  map[string]bool           // clusters whose record is there and cannot be read
+	fresh   map[string]bool           // clusters whose record is still to be written
 	held    []holding                 // addresses of records that no request here is known to be for
 	partial bool                      // a request could not be read
 	terms   catalog.Tenant            // what the tenant may have

@@ -229,14 +229,19 @@ func (d *draft) answer(a topology.Admission, c *catalog.Catalog) {
 			return
 		}
 	}
-	d.refused = slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
-		return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
-	})
+	d.refused = d.notSaid(d.explain(a.Problems))
 	d.err = a.Err
 	if a.Cluster != nil {
 		d.refused.Add(d.addressesKept(a.Cluster)...)
 		d.admitted = a.Cluster
 	}
+}
+
+// notSaid leaves out what was said of the same place before, in our own words.
+func (d *draft) notSaid(found diag.List) diag.List {
+	return slices.DeleteFunc(found, func(f diag.Finding) bool {
+		return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
+	})
 }
 
 // blameOverlays says what Cluster API refuses of a cluster that was right before overlays changed it.

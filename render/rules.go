@@ -34,12 +34,15 @@ func (d *draft) admissionAt(at diag.Pos, field []string, name, format string, ar
 // enters reports whether a field of the cluster is new: the ledger has no record of the cluster, or the change that is looked at brings
 // the cluster, or another value of the field.
 func (d *draft) enters(field ...string) bool {
-	if d.record == nil {
+	if d.isNew() {
 		return true
 	}
 	was := d.base.of(d.request)
 	return was == nil || was != d.request && !reflect.DeepEqual(was.Value(field...), d.request.Value(field...))
 }
+
+// isNew reports whether the ledger has yet to take the cluster in.
+func (d *draft) isNew() bool { return d.record == nil || d.tenant.fresh[d.request.Name] }
 
 // rules finds what the documentation of the tiers says and no schema does, and what the cluster's tenant may not have. The variables
 // are those of the request.

@@ -92,7 +92,6 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 		x := *d
 		x.planned = true
 		x.composed = x.compose()
-		x.found = nil // what is wrong with the request, and that it has no address yet
 		if x.record == nil {
 			x.rules(p.in.Catalog, t)
 		}
@@ -104,7 +103,7 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 	}
 	for _, d := range weighed {
 		for _, f := range slices.Concat(d.found, d.refused) {
-			if f.Severity == diag.Error && d.record == nil {
+			if f.Severity == diag.Error && d.isNew() {
 				p.found.Add(f)
 			}
 		}
