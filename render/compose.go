@@ -46,6 +46,7 @@ type draft struct {
 	admitted *manifest.Object  // as Cluster API would store it; nil when it is refused
 	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
 	refused  diag.List         // why it is refused
+	narrowed []narrowing       // what the class no longer takes of it
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota
 	err      error

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -41,7 +42,11 @@ func (c *Cluster) New() bool { return c.Record == nil || c.draft != nil && c.dra
 
 // LoadFleet loads what the paths ask for and builds its clusters; no path is no tenant. Address manifests are made for the tenants that are read. The fleet has
 // no clusters when the root or the catalog cannot be made sense of; Found says why.
-func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
+func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) { return LoadFleetSince(nil, tree, paths) }
+
+// LoadFleetSince is LoadFleet of a tree that came from another: what a class does not take of a value that was edited in between is an
+// error, as nothing runs with it.
+func LoadFleetSince(base, tree fs.FS, paths []string) (*Fleet, error) {
 	load := func() (*Input, diag.List, error) { return Load(tree, paths...) }
 	if len(paths) == 0 {
 		load = func() (*Input, diag.List, error) { return Offer(tree) }
@@ -52,6 +57,9 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 	}
 	if in == nil || in.Catalog == nil {
 		return &Fleet{Input: in, Clusters: map[string]*Cluster{}, Found: found}, nil
+	}
+	if base != nil {
+		in.was = sync.OnceValues(func() (*before, error) { return requestsBefore(base, tree, in.Folders) })
 	}
 	in.addresses = in.perTenant()
 	f, err := in.Fleet(tree)

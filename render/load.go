@@ -51,7 +51,8 @@ type Input struct {
 	addresses bool             // the address manifests of these tenants, without the rest of the platform's
 	narrowed  func(*request.Cluster) bool
 
-	base *before // the requests before the change that is looked at; nil when none is
+	base *before                 // the requests before the change that is looked at; nil when none is
+	was  func() (*before, error) // the requests of a tree that is compared with; nil when there is none
 }
 
 // Tenant is one folder under tenants/.

@@ -157,7 +157,7 @@ func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	}
 	d.tier, d.source = tier, p.in.Catalog.Classes[tier.From]
 	d.offeredTier(p.in.Catalog)
-	class := p.offeredStorage(d, p.tierClass(c.Spec.Tier))
+	class := p.tierClass(c.Spec.Tier)
 	p.offeredClass(d)
 	if class == nil {
 		return nil, d.found
@@ -208,10 +208,12 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 					batch = append(batch, d.cluster)
 				}
 				for i, a := range class.AdmitAll(batch) {
+					a = p.allow(some[i], some[i].cluster, a)
 					some[i].answer(a, p.in.Catalog)
 					if o := some[i].admitted; o != nil {
 						sortVariables(o)
 						p.hash(some[i])
+						some[i].sayNarrowed()
 						some[i].admitted = keep(o)
 					}
 				}

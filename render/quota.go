@@ -102,6 +102,9 @@ func (p *part) weigh(d *draft) {
 	alike := &manifest.Object{Object: maps.Clone(d.composed.Object)} // Cluster API's answers are kept by content: clusters that differ in name share one
 	alike.Object["metadata"] = map[string]any{"namespace": "x", "name": "x"}
 	o, problems, err := d.class.Admit(alike)
+	if a := p.allow(d, alike, topology.Admission{Cluster: o, Problems: problems, Err: err}); len(problems) > 0 && len(a.Problems) == 0 {
+		o, problems = a.Cluster, nil
+	}
 	if d.planned && d.record == nil {
 		d.refused = d.notSaid(d.explain(slices.DeleteFunc(slices.Clone(problems), d.comes)))
 	}

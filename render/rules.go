@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -37,8 +36,7 @@ func (d *draft) enters(field ...string) bool {
 	if d.isNew() {
 		return true
 	}
-	was := d.base.of(d.request)
-	return was == nil || was != d.request && !reflect.DeepEqual(was.Value(field...), d.request.Value(field...))
+	return d.base.touches(d.request, field)
 }
 
 // isNew reports whether the ledger has yet to take the cluster in.
