@@ -34,6 +34,7 @@ type builder struct {
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
 	judged   bool // the whole ledger is judged elsewhere
+	probing  bool // clusters are made up, and their addresses with them
 
 	opened map[dressKey]*topology.Class // classes that take what they have taken back
 

@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +26,7 @@ type narrowing struct {
 // allow judges anew a running cluster that Cluster API refuses, without the choices and bounds of the values that it refuses. When that
 // is not all that is wrong with it, the answer stays what it was.
 func (b *builder) allow(d *draft, o *manifest.Object, a topology.Admission) topology.Admission {
-	if a.Err != nil || len(a.Problems) == 0 || d.isNew() || d.record.Class != d.class.Key().String() || d.enters("spec", "tier") {
+	if b.probing || a.Err != nil || len(a.Problems) == 0 || d.isNew() || d.record.Class != d.class.Key().String() || d.enters("spec", "tier") {
 		return a
 	}
 	base, err := d.base, error(nil)
@@ -51,6 +50,9 @@ func (b *builder) allow(d *draft, o *manifest.Object, a topology.Admission) topo
 	stored, problems, err := class.Admit(o)
 	if err != nil || len(problems) > 0 {
 		return a
+	}
+	if base == nil && slices.ContainsFunc(all, func(n narrowing) bool { return !d.recorded(n) }) && !b.ran(d, class, o, stored, paths) {
+		return a // for all that is known here it may be a slip of the pen
 	}
 	d.class, d.narrowed = class, all
 	return topology.Admission{Cluster: stored}
@@ -104,12 +106,11 @@ func (d *draft) sayNarrowed() {
 			what = strings.Join(n.origin[1:], ".")
 		}
 		value := d.request.Text(n.origin...)
-		_, recorded := d.record.Defaults[n.variable]
 		switch {
-		case recorded && !d.request.Has(n.origin...):
+		case d.recorded(n):
 			d.refused.Add(diag.Warnf(d.record.At("spec", "defaults", n.variable), "ledger/frozen", "the default %s: %v that %s was admitted with is no longer allowed by class %q: %s: %s", n.variable, d.record.Defaults[n.variable], d.request, class, n.detail, everyChange).
 				Hintf("until the class allows it again, the request sets another, or copyhold defaults accept %s", d.request))
-		case n.variable == catalog.StorageVariable && d.asAccepted():
+		case n.variable == catalog.StorageVariable && d.accepted(d.hashes):
 			d.refused.Add(diag.Warnf(at, "storage/tier-removed", "storage tier %q is gone from class %q, %s: %s, and no new machine finds a golden image", value, class, n.detail, everyChange).
 				Hintf("put it back in dataVolume.storageTiers until no cluster uses it; another size rolls the workers"))
 		case n.variable == catalog.StorageVariable:
@@ -125,12 +126,85 @@ func (d *draft) sayNarrowed() {
 // everyChange is what becomes of a running cluster with a value that its class does not take.
 const everyChange = "every later change to the running cluster fails"
 
-// asAccepted reports whether the ledger knows the machines of the cluster as they are: they ran before.
-func (d *draft) asAccepted() bool {
-	for _, pool := range slices.Sorted(maps.Keys(d.hashes)) {
-		if h := d.hashes[pool]; h != "" && d.record.Rollouts[pool] == h {
-			return true
+// recorded reports whether a value is a default that the ledger has recorded, and not the tenant's.
+func (d *draft) recorded(n narrowing) bool {
+	_, recorded := d.record.Defaults[n.variable]
+	return recorded && !d.request.Has(n.origin...)
+}
+
+// ran reports whether the ledger shows that a cluster has run with what the class no longer takes: its machines are those that were
+// accepted, and without it they would be others.
+func (b *builder) ran(d *draft, class *topology.Class, o, stored *manifest.Object, paths [][]string) bool {
+	if !d.accepted(b.hashesOf(class, stored)) {
+		return false
+	}
+	plain, problems, err := d.class.Admit(without(o, paths))
+	return err == nil && (len(problems) > 0 || !d.accepted(b.hashesOf(d.class, plain)))
+}
+
+// hashesOf are the rollout hashes of a Cluster; none when it cannot be worked out, which is said where it is rendered.
+func (b *builder) hashesOf(class *topology.Class, stored *manifest.Object) map[string]string {
+	pools, problems, err := class.Pools(stored)
+	if err != nil || len(problems) > 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for name, p := range pools {
+		if out[name], err = p.Hash(b.schemas); err != nil {
+			return nil
 		}
 	}
+	return out
+}
+
+// without is a Cluster that does not say the values at some paths of variables.
+func without(o *manifest.Object, paths [][]string) *manifest.Object {
+	o = o.DeepCopy()
+	topo, _ := lookup(o.Object, []string{"spec", "topology"}).(map[string]any)
+	lists := []map[string]any{topo}
+	mds, _ := lookup(topo, []string{"workers", "machineDeployments"}).([]any)
+	for _, md := range mds {
+		if m, ok := lookup(md.(map[string]any), []string{"variables"}).(map[string]any); ok {
+			lists = append(lists, m)
+		}
+	}
+	for _, holder := range lists {
+		for _, field := range []string{"variables", "overrides"} {
+			list, ok := holder[field].([]any)
+			if !ok {
+				continue
+			}
+			holder[field] = slices.DeleteFunc(list, func(v any) bool {
+				entry, _ := v.(map[string]any)
+				return slices.ContainsFunc(paths, func(p []string) bool { return entry["name"] == p[0] && remove(entry, p) })
+			})
+		}
+	}
+	return o
+}
+
+// remove takes the value at a path out of a variable; it reports whether that is all of it.
+func remove(entry map[string]any, path []string) bool {
+	if len(path) == 1 {
+		return true
+	}
+	in, _ := entry["value"].(map[string]any)
+	if parent := path[1 : len(path)-1]; len(parent) > 0 {
+		in, _ = lookup(in, parent).(map[string]any)
+	}
+	delete(in, path[len(path)-1])
 	return false
+}
+
+// accepted reports whether rollout hashes are those that the ledger has, as far as it has any.
+func (d *draft) accepted(hashes map[string]string) bool {
+	some := false
+	for pool, h := range hashes {
+		was := d.record.Rollouts[pool]
+		if was != "" && was != h {
+			return false
+		}
+		some = some || was != ""
+	}
+	return some
 }

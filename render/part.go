@@ -146,6 +146,9 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 // the builder. What is found of a draft is with it.
 func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
+	if p.probing {
+		d.lockOf = nil
+	}
 	d.offeredVersion(p.in.Catalog)
 	tier, ok := p.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {

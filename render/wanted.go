@@ -164,7 +164,7 @@ func Check(base, tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		}
 	}
 	b := newBuilder(tree, in)
-	b.judged = true
+	b.judged = in.Complete
 	books := make(chan ledgerRead, 1) // read meanwhile
 	go func() {
 		var l ledgerRead
