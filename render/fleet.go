@@ -105,7 +105,7 @@ func (b *builder) fleet() (*Fleet, error) {
 
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
 func spoils(f diag.Finding) bool {
-	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
+	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema" && f.Name != "ledger/no-lock" && f.Name != "ledger/disagree"
 }
 
 // Written is the place in the request, or in the ledger's record, that a variable's value comes from, and the field in the tenant's own
