@@ -34,6 +34,9 @@ type builder struct {
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
 	judged   bool // the whole ledger is judged elsewhere
+	probing  bool // clusters are made up, and their addresses with them
+
+	opened map[dressKey]*topology.Class // classes that take what they have taken back
 
 	machines sync.Map // *topology.Pool -> machine
 	planning bool     // the ledger is about to take in who is new
@@ -49,7 +52,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}, opened: map[dressKey]*topology.Class{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part

@@ -49,6 +49,7 @@ type draft struct {
 	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
 	accepts  map[string]string // what the ledger has to accept, by worker pool
 	refused  diag.List         // why it is refused
+	narrowed []narrowing       // what the class no longer takes of it
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota
 	gate     *gate.Cluster     // what a gate compares of it, when nothing else is kept
