@@ -60,4 +60,4 @@ update:
 	go test ./render/... ./catalog/... ./plugin ./tests -update
 
 crds:
-	go run ./tests/crds catalog/builtin/files/catalog/crds
+	go run ./tests/crds catalog/builtin/files/catalog/crds catalog/builtin/tiers/crds

@@ -40,7 +40,7 @@ type Catalog struct {
 type Spec struct {
 	ClusterAPI     string                 `json:"clusterAPI"`               // release of Cluster API in the management cluster
 	Tiers          map[string]Tier        `json:"tiers"`                    // the cluster shapes on offer
-	Classes        map[string]ClassSource `json:"classes"`                  // where ClusterClasses come from
+	Classes        map[string]ClassSource `json:"classes,omitempty"`        // where ClusterClasses come from
 	Versions       []string               `json:"versions"`                 // Kubernetes versions that have a worker image; a set
 	AddressPools   map[string]AddressPool `json:"addressPools,omitempty"`   // control-plane addresses
 	QuarantineDays *int32                 `json:"quarantineDays,omitempty"` // how long a released address is kept from others; 30 when left out
@@ -56,11 +56,16 @@ type Spec struct {
 	PlatformCIDRs  map[string]string      `json:"platformCIDRs,omitempty"`  // ranges of the management cluster, which clusters must keep out of
 }
 
-// Tier is one cluster shape on offer.
+// Tier is one cluster shape on offer: a ClusterClass (Class and From) or a chart of the objects that make up a cluster (Chart).
 type Tier struct {
 	Description   string         `json:"description,omitempty"`   //
-	Class         string         `json:"class"`                   // name of the ClusterClass
-	From          string         `json:"from"`                    // key in classes: where the ClusterClass comes from
+	Class         string         `json:"class,omitempty"`         // name of the ClusterClass
+	From          string         `json:"from,omitempty"`          // key in classes: where the ClusterClass comes from
+	Chart         string         `json:"chart,omitempty"`         // folder of a chart, relative to catalog.yaml, rendered for each cluster
+	Values        map[string]any `json:"values,omitempty"`        // of the chart, the same for all clusters
+	Digest        string         `json:"digest,omitempty"`        // of the chart's folder, checked when given; catalog show prints it
+	Access        Access         `json:"access,omitempty"`        // how the control planes of a chart's clusters are reached; by an address each when left out
+	Domain        string         `json:"domain,omitempty"`        // with access: control planes are reached at NAME.NAMESPACE.DOMAIN
 	WorkerClass   string         `json:"workerClass,omitempty"`   // of pools that name none; may be left out when the class has one only
 	AddressPool   string         `json:"addressPool,omitempty"`   // where control-plane addresses come from; empty: clusters of the tier take none
 	ServerAddress bool           `json:"serverAddress,omitempty"` // clusters need an address in their subnet, for workers to join by

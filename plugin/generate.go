@@ -70,7 +70,7 @@ func build(tree fs.FS, folder string, p Parameters) (*render.Input, manifest.Set
 	}
 	found.Add(p.unknownClusters(in)...)
 	in.Narrow(func(c *request.Cluster) bool {
-		return (p.Clusters == nil || slices.Contains(p.Clusters, c.Name)) && (p.Kinds == nil || slices.Contains(p.Kinds, "Cluster"))
+		return (p.Clusters == nil || slices.Contains(p.Clusters, c.Name)) && (p.Kinds == nil || slices.Contains(p.Kinds, "Cluster") || p.fromCharts(in, c))
 	})
 	if in.Catalog == nil {
 		return in, manifest.Set{}, found, nil
@@ -81,6 +81,11 @@ func build(tree fs.FS, folder string, p Parameters) (*render.Input, manifest.Set
 		found.Add(p.unknownKinds(in, set)...)
 	}
 	return in, set, found, err
+}
+
+// fromCharts reports whether a cluster is written out by a chart, and a kind is asked for that may be among what the chart makes.
+func (p Parameters) fromCharts(in *render.Input, c *request.Cluster) bool {
+	return in.Catalog != nil && in.Catalog.Tiers[c.Spec.Tier].Chart != "" && slices.ContainsFunc(p.Kinds, func(k string) bool { return k != in.Catalog.SubnetClaim.Kind })
 }
 
 // unknownClusters finds names that no request has: a cluster that is gone, or never was.
@@ -105,7 +110,7 @@ func (p Parameters) unknownClusters(in *render.Input) diag.List {
 func (p Parameters) unknownKinds(in *render.Input, set manifest.Set) diag.List {
 	var known []string
 	if len(in.Tenants) > 0 {
-		known = tenantKinds(in)
+		known = slices.Concat(tenantKinds(in), kinds(set)) // what charts make, too
 	}
 	if in.Platform {
 		known = slices.Concat(known, platformKinds, kinds(set))

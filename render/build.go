@@ -42,7 +42,8 @@ type builder struct {
 	planning bool     // the ledger is about to take in who is new
 	lean     bool     // of a cluster only what a gate compares is kept
 
-	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
+	charts       map[string]*catalog.TierChart // by tier; nil when it cannot be used
+	placeholders map[string]diag.List          // by tier: kinds in its class that nobody has confirmed
 	withdrawn    map[catalogClass]bool
 }
 
@@ -52,7 +53,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}, opened: map[dressKey]*topology.Class{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), charts: map[string]*catalog.TierChart{}, placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}, opened: map[dressKey]*topology.Class{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
@@ -102,6 +103,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		}
 	})
 	found.Add(doubled(b.in, held)...)
+	found.Add(doubledPorts(drafts)...)
 	if in.Complete {
 		found.Add(b.idleOverlays(seen)...)
 	}
@@ -110,6 +112,10 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 	}
 	if in.Platform {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
+			if b.in.Catalog.Tiers[name].Chart != "" {
+				b.tierChart(name)
+				continue
+			}
 			b.tierClass(name)
 		}
 		b.lintClasses()
@@ -127,7 +133,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 func complete(in *Input, objects []*manifest.Object) error {
 	rendered := map[string]bool{}
 	for _, o := range objects {
-		if o.GetKind() == "Cluster" {
+		if standsForCluster(o) {
 			rendered[o.GetNamespace()+"/"+o.GetName()] = true
 		}
 	}
@@ -209,6 +215,16 @@ func doubled(in *Input, held []holding) diag.List {
 		}
 	}
 	return found
+}
+
+// Chart is the chart behind a tier; nil when it has none, or one that cannot be used.
+func Chart(tree fs.FS, in *Input, tier string) (*catalog.TierChart, diag.List, error) {
+	b := newBuilder(tree, in)
+	if in.Catalog.Tiers[tier].Chart == "" {
+		return nil, nil, nil
+	}
+	chart := b.tierChart(tier)
+	return chart, b.found, b.err
 }
 
 // Class is the ClusterClass behind a tier, with the tier's defaults.

@@ -79,6 +79,9 @@ func (b *builder) tenantGate(t *Tenant, drafts []*draft) (gate.Wanted, bool, err
 		w.Job += "-" + catalog.Sum(names)[:8]
 	}
 	for _, d := range drafts {
+		if d.admitted.GetKind() != "Cluster" { // a control plane alone: it has no workers
+			continue
+		}
 		c, err := gateCluster(d)
 		if err != nil {
 			return w, false, err
@@ -229,7 +232,7 @@ func (b *builder) gateClasses(use func(catalog.Tier) bool) ([]gate.Class, error)
 	for _, name := range catalog.Sorted(b.in.Catalog.Tiers) {
 		tier := b.in.Catalog.Tiers[name]
 		key := topology.Key{Namespace: b.in.Catalog.Classes[tier.From].Namespace, Name: tier.Class}
-		if !use(tier) || done[key.String()] {
+		if tier.Chart != "" || !use(tier) || done[key.String()] {
 			continue
 		}
 		done[key.String()] = true
@@ -270,7 +273,10 @@ func gateCluster(d *draft) (gate.Cluster, error) {
 	if err != nil {
 		return gate.Cluster{}, fmt.Errorf("reading back the topology of %s: %w", d.request, err)
 	}
-	c := gate.Cluster{Cluster: d.request.String(), Class: d.class.Key().String(), Version: d.request.Spec.Version, Parts: parts, Pools: map[string]gate.Pool{}}
+	c := gate.Cluster{Cluster: d.request.String(), Parts: parts, Pools: map[string]gate.Pool{}}
+	if d.class != nil { // one that a chart writes out has no topology, and its hashes alone are compared
+		c.Class, c.Version = d.class.Key().String(), d.request.Spec.Version
+	}
 	for pool, hash := range d.hashes {
 		p := gate.Pool{Hash: hash}
 		if d.record != nil {

@@ -88,6 +88,10 @@ func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 		}
 		if p.lean {
 			p.err = errors.Join(p.err, d.thin())
+			continue
+		}
+		if d.written != nil && d.admitted != nil {
+			p.objects = append(p.objects, d.written.others...)
 		}
 	}
 }
@@ -124,6 +128,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		if p.in.wants(c) {
 			d.rules(p.in.Catalog, t)
+			p.write(d)
 			drafts = append(drafts, d)
 			found.Add(p.unconfirmed(c.Spec.Tier)...)
 		} else {
@@ -140,6 +145,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)
 	}
+	found.Add(colliding(append(slices.Clone(drafts), beside...))...)
 	found.Add(p.overlaid(t, subnets, drafts, found.Failed())...)
 	p.found.Add(found...)
 	return subnets, drafts
@@ -163,6 +169,14 @@ func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	}
 	d.tier, d.source = tier, p.in.Catalog.Classes[tier.From]
 	d.offeredTier(p.in.Catalog)
+	if tier.Chart != "" {
+		if d.chart = p.tierChart(c.Spec.Tier); d.chart == nil {
+			return nil, d.found
+		}
+		d.source = catalog.ClassSource{Fields: d.chart.Fields()}
+		d.dressChart()
+		return d, nil
+	}
 	class := p.tierClass(c.Spec.Tier)
 	p.offeredClass(d)
 	if class == nil {
@@ -197,6 +211,9 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 	byClass := map[*topology.Class][]*draft{}
 	var order []*topology.Class
 	for _, d := range drafts {
+		if d.chart != nil {
+			continue
+		}
 		if byClass[d.class] == nil {
 			order = append(order, d.class)
 		}
@@ -227,6 +244,7 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 		}
 	}
 	wg.Wait()
+	p.finishAll(drafts, keep)
 }
 
 // answer takes over what Cluster API says of a Cluster.

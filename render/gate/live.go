@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/topology"
 )
 
@@ -91,6 +92,9 @@ func ClusterOf(o *unstructured.Unstructured) *LiveCluster {
 				c.Pools = append(c.Pools, name)
 			}
 		}
+	}
+	if _, written, _ := unstructured.NestedMap(o.Object, "spec", "topology"); !written { // its MachineDeployments are objects of their own
+		c.Pools = catalog.Sorted(c.Hashes)
 	}
 	slices.Sort(c.Pools)
 	if parts, err := TopologyParts(o.Object); err == nil {
