@@ -47,6 +47,7 @@ type Spec struct {
 	SubnetClaim    SubnetClaim            `json:"subnetClaim,omitempty"`    // how a SubnetRequest is written out
 	Overlays       map[string]Overlay     `json:"overlays,omitempty"`       // Kustomize overlays, applied in order of their names
 	Policy         Policy                 `json:"policy,omitempty"`         // what must happen before a change may replace machines
+	Gate           *Gate                  `json:"gate,omitempty"`           // what looks at the management cluster before a sync; none when left out
 	Tenants        map[string]Tenant      `json:"tenants,omitempty"`        // by namespace
 	DefaultTenant  Tenant                 `json:"defaultTenant,omitempty"`  // of those under tenants, what they leave out; and all others
 	Tenancy        Tenancy                `json:"tenancy,omitempty"`        // what is rendered for each of tenants

@@ -64,6 +64,7 @@ func (c *Catalog) check() diag.List {
 	found.Add(c.checkPools()...)
 	found.Add(c.checkSubnetClaim()...)
 	found.Add(c.checkPolicy()...)
+	found.Add(c.checkGate()...)
 	found.Add(c.checkTenants()...)
 	for _, name := range Sorted(c.Overlays) {
 		found.Add(c.about(c.checkOverlay(name), partOf("overlays", name))...)

@@ -14,7 +14,7 @@ import (
 )
 
 // platformKinds are kinds of the platform application, of which a catalog may have none.
-var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "RoleBinding"}
+var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "Role", "RoleBinding", "ServiceAccount"}
 
 // Generate renders an application's folder of a tree, as YAML. When the list has an error there is no YAML, and there never is none
 // without an error: Argo CD takes nothing for an application whose objects are all gone.
@@ -27,8 +27,8 @@ func Generate(tree fs.FS, folder string, p Parameters) ([]byte, diag.List, error
 	if found.Failed() {
 		return nil, found, nil
 	}
-	objects := slices.DeleteFunc(set.Objects(), func(o *manifest.Object) bool { return p.Kinds != nil && !slices.Contains(p.Kinds, o.GetKind()) })
-	if len(objects) == 0 {
+	objects := slices.DeleteFunc(set.Objects(), func(o *manifest.Object) bool { return !p.prints(o) })
+	if !slices.ContainsFunc(objects, func(o *manifest.Object) bool { return !render.IsHook(o) }) {
 		found.Add(nothing(in, folder, p))
 		return nil, found, nil
 	}
@@ -48,6 +48,18 @@ func Generate(tree fs.FS, folder string, p Parameters) ([]byte, diag.List, error
 		return nil, found, fmt.Errorf("the manifests do not read back: %d objects were written and %d read", len(objects), len(back))
 	}
 	return b.Bytes(), found, nil
+}
+
+// prints reports whether an object is among the kinds to print. No parameter takes the gate from what it watches over: its hooks go with
+// the Clusters, or with the classes.
+func (p Parameters) prints(o *manifest.Object) bool {
+	if p.Kinds == nil {
+		return true
+	}
+	if render.IsHook(o) {
+		return slices.Contains(p.Kinds, "Cluster") || slices.Contains(p.Kinds, "ClusterClass")
+	}
+	return slices.Contains(p.Kinds, o.GetKind())
 }
 
 // build renders the folder, with the clusters that the parameters ask for.
@@ -166,7 +178,9 @@ func clusters(in *render.Input) []string {
 func kinds(set manifest.Set) []string {
 	names := map[string]bool{}
 	for _, o := range set.Objects() {
-		names[o.GetKind()] = true
+		if !render.IsHook(o) {
+			names[o.GetKind()] = true
+		}
 	}
 	return catalog.Sorted(names)
 }

@@ -14,6 +14,7 @@ import (
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/gate"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
@@ -53,8 +54,10 @@ type draft struct {
 	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
 	accepts  map[string]string // what the ledger has to accept, by worker pool
 	refused  diag.List         // why it is refused
+	narrowed []narrowing       // what the class no longer takes of it
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota
+	gate     *gate.Cluster     // what a gate compares of it, when nothing else is kept
 	err      error
 	judged   bool // the whole ledger is judged elsewhere
 }

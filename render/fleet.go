@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -41,9 +42,16 @@ type Cluster struct {
 	draft    *draft
 }
 
+// New reports whether the ledger has yet to take the cluster in.
+func (c *Cluster) New() bool { return c.Record == nil || c.draft != nil && c.draft.isNew() }
+
 // LoadFleet loads what the paths ask for and builds its clusters; no path is no tenant. Address manifests are made for the tenants that are read. The fleet has
 // no clusters when the root or the catalog cannot be made sense of; Found says why.
-func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
+func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) { return LoadFleetSince(nil, tree, paths) }
+
+// LoadFleetSince is LoadFleet of a tree that came from another: what a class does not take of a value that was edited in between is an
+// error, as nothing runs with it.
+func LoadFleetSince(base, tree fs.FS, paths []string) (*Fleet, error) {
 	load := func() (*Input, diag.List, error) { return Load(tree, paths...) }
 	if len(paths) == 0 {
 		load = func() (*Input, diag.List, error) { return Offer(tree) }
@@ -54,6 +62,9 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 	}
 	if in == nil || in.Catalog == nil {
 		return &Fleet{Input: in, Clusters: map[string]*Cluster{}, Found: found, tree: tree}, nil
+	}
+	if base != nil {
+		in.was = sync.OnceValues(func() (*before, error) { return requestsBefore(base, tree, in.Folders) })
 	}
 	in.addresses = in.perTenant()
 	f, err := in.Fleet(tree)
@@ -143,7 +154,7 @@ func (f *Fleet) Addresses() []netip.Addr {
 
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
 func spoils(f diag.Finding) bool {
-	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
+	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema" && f.Name != "ledger/no-lock" && f.Name != "ledger/disagree"
 }
 
 // hash works out the rollout hashes of a cluster that Cluster API has taken, and writes them onto it: whoever looks at any diff sees that

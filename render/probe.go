@@ -59,6 +59,7 @@ func (p *Prober) Cluster(text string, other bool) (*Cluster, error) {
 	in := *p.b.in
 	in.Tenants, in.selected, in.Complete, in.Platform = []*Tenant{tenant}, []string{"."}, false, false
 	b := p.b.fresh(&in)
+	b.probing = true
 	f, err := b.fleet()
 	if err != nil {
 		return nil, err

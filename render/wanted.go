@@ -59,6 +59,9 @@ func subnetPool(s *request.Subnet) (ledger.Pool, bool) {
 	if g, err := netip.ParseAddr(s.Spec.Gateway); err == nil {
 		p.Reserved = append(p.Reserved, ledger.Range{First: g, Last: g})
 	}
+	for _, a := range edges(prefix(s.Spec.CIDR)) {
+		p.Reserved = append(p.Reserved, ledger.Range{First: a, Last: a})
+	}
 	return p, true
 }
 
@@ -92,7 +95,6 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 		x := *d
 		x.planned = true
 		x.composed = x.compose()
-		x.found = nil // what is wrong with the request, and that it has no address yet
 		if x.record == nil {
 			x.rules(p.in.Catalog, t)
 		}
@@ -104,7 +106,7 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 	}
 	for _, d := range weighed {
 		for _, f := range slices.Concat(d.found, d.refused) {
-			if f.Severity == diag.Error && d.record == nil {
+			if f.Severity == diag.Error && d.isNew() {
 				p.found.Add(f)
 			}
 		}
@@ -165,7 +167,7 @@ func Check(base, tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		}
 	}
 	b := newBuilder(tree, in)
-	b.judged = true
+	b.judged = in.Complete
 	books := make(chan ledgerRead, 1) // read meanwhile
 	go func() {
 		var l ledgerRead

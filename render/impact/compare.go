@@ -131,7 +131,7 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 	named := func(found diag.List, name string) int {
 		return slices.IndexFunc(found, func(f diag.Finding) bool { return f.Name == name && f.Severity == diag.Warning })
 	}
-	for _, name := range []string{"storage/tier-removed", "class/withdrawn"} {
+	for _, name := range []string{"storage/tier-removed", "class/withdrawn", "class/narrowed", "ledger/frozen"} {
 		if i := named(is.Found, name); i >= 0 && named(was.Found, name) < 0 {
 			return is.Found[i].Message, true
 		}

@@ -44,6 +44,11 @@ func NewSchemas(open func(crd string) ([]byte, error)) *Schemas {
 	return &Schemas{open: open, kinds: map[schema.GroupVersionKind]func() (*kind, error){}}
 }
 
+// DefinitionName is the name that a kind's definition is opened by.
+func DefinitionName(gvk schema.GroupVersionKind) string {
+	return contract.CalculateCRDName(gvk.Group, gvk.Kind)
+}
+
 // Known reports whether there is a schema for the object's kind. The error says why a definition cannot be used.
 func (s *Schemas) Known(o *manifest.Object) (bool, error) {
 	k, err := s.kind(o.GroupVersionKind())
@@ -66,7 +71,7 @@ func (s *Schemas) kind(gvk schema.GroupVersionKind) (*kind, error) {
 }
 
 func (s *Schemas) read(gvk schema.GroupVersionKind) (*kind, error) {
-	name := contract.CalculateCRDName(gvk.Group, gvk.Kind)
+	name := DefinitionName(gvk)
 	data, err := s.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
