@@ -32,7 +32,7 @@ func (d *draft) setAddresses() {
 	} else if r.Spec.Address != "" {
 		why := fmt.Sprintf("tier %q has no address pool", r.Spec.Tier)
 		if d.tier.AddressPool != "" {
-			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.value("serviceType"))
+			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.effective("serviceType"))
 		}
 		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: %s", why))
 	}
@@ -55,7 +55,13 @@ func (d *draft) takesAddress() bool {
 	if d.tier.AddressPool == "" {
 		return false
 	}
+	if d.tier.Access != "" {
+		return false
+	}
 	serviceType, set := d.value("serviceType").(string)
+	if !set && d.chart != nil {
+		serviceType, set = d.defaults[strings.Join(d.source.Variable("serviceType"), ".")].(string)
+	}
 	return !set || serviceType == "LoadBalancer"
 }
 
@@ -185,6 +191,9 @@ func (d *draft) origin(field string) []string {
 func (d *draft) refuseUnledgered() {
 	for _, field := range []string{"address", "serverAddress"} {
 		path := d.source.Variable(field)
+		if d.chart != nil {
+			path = strings.Split(catalog.DefaultFields[field], ".")
+		}
 		if path == nil || lookup(d.variables, path) == nil {
 			continue
 		}

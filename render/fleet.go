@@ -30,12 +30,14 @@ type Fleet struct {
 // Cluster is a cluster that was asked for, as far as it got.
 type Cluster struct {
 	Request  *request.Cluster
-	Record   *ledger.Record    // nil when the ledger has none
-	Class    *topology.Class   // nil when there is none to use
-	Manifest *manifest.Object  // as it would be stored; nil when something is wrong with it
-	Hashes   map[string]string // rollout hash by worker pool; "" where something is unknown; nil when there is no Manifest
-	Accepts  map[string]string // what the ledger has to accept of each pool before its machines may be replaced
-	Found    diag.List         // what is wrong with it
+	Record   *ledger.Record     // nil when the ledger has none
+	Class    *topology.Class    // nil when there is none to use
+	Chart    *catalog.TierChart // nil when its tier has a class
+	Made     *Made              // with a chart: the objects beside Manifest; nil when something is wrong with them
+	Manifest *manifest.Object   // as it would be stored; nil when something is wrong with it
+	Hashes   map[string]string  // rollout hash by worker pool; "" where something is unknown; nil when there is no Manifest
+	Accepts  map[string]string  // what the ledger has to accept of each pool before its machines may be replaced
+	Found    diag.List          // what is wrong with it
 	policy   catalog.RolloutPolicy
 	draft    *draft
 }
@@ -80,14 +82,28 @@ func (b *builder) fleet() (*Fleet, error) {
 	in := b.in
 	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
 	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found, tree: b.tree}
+	written := map[*manifest.Object]bool{}
+	for _, d := range drafts {
+		if d.written != nil {
+			for _, o := range append(d.written.others, d.admitted) {
+				written[o] = true
+			}
+		}
+	}
 	for _, o := range objects {
-		if o.GetKind() != "Cluster" {
+		if o.GetKind() != "Cluster" && !written[o] {
 			f.Objects = append(f.Objects, o)
 		}
 	}
 	for _, d := range drafts {
 		policy, _ := in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
 		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.admitted, Hashes: d.hashes, Accepts: d.accepts, policy: policy, draft: d}
+		if w := d.written; d.chart != nil {
+			c.Chart = d.chart
+			if w != nil {
+				c.Made = &Made{Objects: w.others, Pools: w.pools}
+			}
+		}
 		c.Found = slices.Concat(d.found, d.spoiled, d.refused)
 		if slices.ContainsFunc(c.Found, spoils) {
 			c.Manifest = nil

@@ -83,8 +83,15 @@ func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 	for _, d := range drafts {
 		p.found.Add(d.refused...)
 		p.err = errors.Join(p.err, d.err)
-		if d.admitted != nil {
+		if d.admitted != nil && !p.lean {
 			p.objects = append(p.objects, d.admitted)
+		}
+		if p.lean {
+			p.err = errors.Join(p.err, d.thin())
+			continue
+		}
+		if d.written != nil && d.admitted != nil {
+			p.objects = append(p.objects, d.written.others...)
 		}
 	}
 }
@@ -121,6 +128,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		if p.in.wants(c) {
 			d.rules(p.in.Catalog, t)
+			p.write(d)
 			drafts = append(drafts, d)
 			found.Add(p.unconfirmed(c.Spec.Tier)...)
 		} else {
@@ -138,6 +146,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)
 	}
+	found.Add(colliding(append(slices.Clone(drafts), beside...))...)
 	found.Add(p.overlaid(t, subnets, drafts, found.Failed())...)
 	p.found.Add(found...)
 	return subnets, drafts
@@ -161,6 +170,14 @@ func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	}
 	d.tier, d.source = tier, p.in.Catalog.Classes[tier.From]
 	d.offeredTier(p.in.Catalog)
+	if tier.Chart != "" {
+		if d.chart = p.tierChart(c.Spec.Tier); d.chart == nil {
+			return nil, d.found
+		}
+		d.source = catalog.ClassSource{Fields: d.chart.Fields()}
+		d.dressChart()
+		return d, nil
+	}
 	class := p.tierClass(c.Spec.Tier)
 	p.offeredClass(d)
 	if class == nil {
@@ -195,6 +212,9 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 	byClass := map[*topology.Class][]*draft{}
 	var order []*topology.Class
 	for _, d := range drafts {
+		if d.chart != nil {
+			continue
+		}
 		if byClass[d.class] == nil {
 			order = append(order, d.class)
 		}
@@ -225,6 +245,7 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 		}
 	}
 	wg.Wait()
+	p.finishAll(drafts, keep)
 }
 
 // answer takes over what Cluster API says of a Cluster.

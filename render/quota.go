@@ -99,6 +99,10 @@ func addTimes(sum, q *resource.Quantity, n int64) {
 // weigh works out what a cluster takes that is not rendered, and whether its machines boot what it asks for.
 func (p *part) weigh(d *draft) {
 	var pools map[string]*topology.Pool
+	if d.chart != nil {
+		p.weighWritten(d)
+		return
+	}
 	alike := &manifest.Object{Object: maps.Clone(d.composed.Object)} // Cluster API's answers are kept by content: clusters that differ in name share one
 	alike.Object["metadata"] = map[string]any{"namespace": "x", "name": "x"}
 	o, problems, err := d.class.Admit(alike)

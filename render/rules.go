@@ -76,6 +76,12 @@ func askFor(c *catalog.Catalog, namespace, field string) string {
 
 // given is the value of the variable that a field feeds, and where in the request it was written.
 func (d *draft) given(field string) (value any, origin []string) {
+	if d.chart != nil && catalog.Direct(field) {
+		if value = d.direct[field]; value == nil {
+			return nil, nil
+		}
+		return value, d.placeOf([]string{field})
+	}
 	path := d.source.Variable(field)
 	if value = lookup(d.variables, path); value == nil {
 		return nil, nil
@@ -96,7 +102,7 @@ func (d *draft) effective(field string) any {
 	if v, _ := d.given(field); v != nil {
 		return v
 	}
-	return d.class.Defaults()[strings.Join(d.source.Variable(field), ".")]
+	return d.allDefaults()[strings.Join(d.source.Variable(field), ".")]
 }
 
 // size is the machine size of a worker pool, and where it was written.
@@ -126,7 +132,7 @@ func (d *draft) sizes() {
 		figures := d.figures(path)
 		for _, figure := range figures {
 			place := strings.Join(append(slices.Clone(path), figure), ".")
-			if specs[figure] == nil && d.class.Defaults()[place] == nil {
+			if specs[figure] == nil && d.allDefaults()[place] == nil {
 				d.found.Add(d.admissionAt(d.request.At(origin...), append([]string{"spec", "variables"}, path...), "size/no-specs",
 					"worker pool %q is of size %s, and variables.%s is not set: its machines would have the figure that the template happens to have", pool, size, place).
 					Hintf("set %s under variables.%s", strings.Join(figures, " and "), strings.Join(path, ".")))
@@ -138,7 +144,7 @@ func (d *draft) sizes() {
 // figures are the fields of a variable of the class.
 func (d *draft) figures(path []string) []string {
 	var out []string
-	for _, v := range d.class.Variables() {
+	for _, v := range d.options() {
 		if figure, ok := strings.CutPrefix(v.Path, strings.Join(path, ".")+"."); ok {
 			out = append(out, figure)
 		}
@@ -149,7 +155,7 @@ func (d *draft) figures(path []string) []string {
 // volumes finds a StorageClass of the tenant's choice. It is allowed, and slow.
 func (d *draft) volumes() {
 	class, origin := d.given("storageClass")
-	if class == nil || class == "" || class == bootStorageClass(d.class) {
+	if class == nil || class == "" || d.class == nil || class == bootStorageClass(d.class) {
 		return
 	}
 	d.found.Add(diag.Warnf(d.request.At(origin...), "storage/no-clone",

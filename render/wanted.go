@@ -73,7 +73,7 @@ func (p *part) want(pools map[string]ledger.Pool) {
 			d, bad := p.draft(t, c)
 			p.found.Add(bad...)
 			if d != nil {
-				p.wanted = append(p.wanted, d.want(p.tierClass(c.Spec.Tier).Defaults(), pools))
+				p.wanted = append(p.wanted, d.want(p.todaysDefaults(c.Spec.Tier), pools))
 				p.found.Add(d.found...)
 				drafts = append(drafts, d)
 			}
@@ -116,7 +116,7 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) ledger.Wanted {
 	c := d.request
 	d.readVariables()
-	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.class.Key().String(), Defaults: defaults}
+	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.shape(), Defaults: defaults}
 	if d.takesAddress() {
 		w.Claims = append(w.Claims, ledger.Claim{Field: "address", Pool: d.tier.AddressPool, Pin: address(c.Spec.Address), At: c.At(d.origin("address")...)})
 	}

@@ -85,6 +85,9 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		return c.deleted(was), nil
 	}
 	d := c.diff(is)
+	if was.Chart != nil || is.Chart != nil {
+		return c.written(d, was, is)
+	}
 	switch {
 	case is.Class != nil && was.Class != nil && len(c.refused[is.Class.Key()]) > 0 && was.Class.Digest() != is.Class.Digest():
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster"})
@@ -170,6 +173,9 @@ func sameButHashes(a, b *manifest.Object) bool {
 
 func (c *comparer) diff(of *render.Cluster) *Diff {
 	d := &Diff{Namespace: of.Request.Namespace, Name: of.Request.Name, Tier: of.Request.Spec.Tier, at: of.Request.At("metadata", "name")}
+	if of.Chart != nil {
+		d.Class, d.Digest = of.Chart.Key, of.Chart.Digest
+	}
 	if of.Class != nil {
 		d.Class, d.Digest = of.Class.Key().String(), of.Class.Digest()
 	}
@@ -264,7 +270,13 @@ func paused(d *Diff, was, is *render.Cluster) {
 // all are the machines of all pools of a cluster.
 func all(c *render.Cluster) *Machines {
 	out := Machines{}
-	if c.Manifest != nil {
+	if c.Made != nil {
+		for name := range c.Made.Pools {
+			out = out.plus(machinesOf(c, name))
+		}
+		return &out
+	}
+	if c.Chart == nil && c.Manifest != nil {
 		for _, name := range topology.PoolNames(c.Manifest) {
 			out = out.plus(machines(topology.PoolOf(c.Manifest, name)))
 		}
