@@ -61,6 +61,7 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 	if r.Objects, err = Objects(was.Objects, is.Objects, is.Addresses, kept); err != nil {
 		return nil, err
 	}
+	c.subnets(r.Objects)
 	r.Classes = append(r.Classes, c.reach(r)...)
 	r.Notes = c.notes(r)
 	return r, nil
