@@ -286,7 +286,7 @@ func (b *builder) images(d *draft, pools map[string]*topology.Pool) {
 	for _, name := range catalog.Sorted(pools) {
 		p := pools[name]
 		image := b.machine(p).image
-		if image == "" || p.Deferred || semver.Compare(image, p.Version()) == 0 {
+		if image == "" || p.Deferred != "" || semver.Compare(image, p.Version()) == 0 {
 			continue
 		}
 		what := fmt.Sprintf("the workers boot an image of %s, whatever version the cluster asks for, and it asks for %s", image, p.Version())

@@ -106,6 +106,22 @@ func actions(r *impact.Report) string {
 	return strings.Join(out, ", ")
 }
 
+// TestAccepts holds what moves the lock, and what must not, where the template itself cannot be told.
+func TestAccepts(t *testing.T) {
+	base := repository(t)
+	for _, x := range accepted {
+		before := apply(t, base, x.given)
+		was, is := fleet(t, before).Clusters["photon-prod/solar"], fleet(t, apply(t, before, x.edits)).Clusters["photon-prod/solar"]
+		if was == nil || is == nil || was.Accepts["md-0"] == "" || is.Accepts["md-0"] == "" {
+			t.Errorf("%s: nothing to accept: %+v, %+v", x.name, was, is)
+			continue
+		}
+		if moves := was.Accepts["md-0"] != is.Accepts["md-0"]; moves != x.moves {
+			t.Errorf("%s: from %s to %s", x.name, was.Accepts["md-0"], is.Accepts["md-0"])
+		}
+	}
+}
+
 // TestVerdicts is the measured truth on what rolls workers, a row each, with the words that are said about it kept beside.
 func TestVerdicts(t *testing.T) {
 	base := repository(t)

@@ -76,14 +76,16 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 	case refused != "":
 		a.action, a.words = Frozen, refused
 	case waits(before, after):
-		a.action, a.words = InPlace, held(before)
-	case before.Deferred != after.Deferred && onlyVersion(differences) && before.Version() == after.Version():
-		a.action, a.words = InPlace, "deferUpgrade is set: the pool keeps the version it has"
-		if before.Deferred {
-			a.action, a.words = Rollout, fmt.Sprintf("deferUpgrade is taken away: if the pool was held back, it moves to %s now", after.Version())
+		a.action, a.words = InPlace, held(before, after)
+	case (before.Deferred == "") != (after.Deferred == "") && onlyVersion(differences) && before.Version() == after.Version():
+		a.action, a.words = InPlace, after.Deferred+" is set: the pool keeps the version it has"
+		if before.Deferred != "" {
+			a.action, a.words = Rollout, fmt.Sprintf("%s is taken away: if the pool was held back, it moves to %s now", before.Deferred, after.Version())
 		}
 	case !certain && unknown != "":
 		a.action, a.words = Unknown, undecided
+	case !certain && after.Deferred != "":
+		a.action, a.words = InPlace, after.Deferred+": nothing is replaced on "+after.Version()+"; the pool's rollout hash speaks of every version that it may be on, and changes"
 	case !certain:
 		a.action, a.words = InPlace, "nothing is replaced: only the schemas in the catalog's folder crds change, and with them the pool's rollout hash"
 	case onlyAfterGone(differences):

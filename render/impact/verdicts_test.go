@@ -44,6 +44,12 @@ func patchOn(template string) edit {
 // external has a runtime extension patch the class.
 var external = edit{classFile, "  - name: medium\n", "  - name: ours\n    external: {generatePatchesExtension: ours}\n  - name: medium\n"}
 
+// versioned has the workers' machine template read the version, deferring defers the pool's upgrade.
+var (
+	versioned = patchOn("{{ .builtin.machineDeployment.version }}x")
+	deferring = edit{solar, "size: small", "size: small\n      deferUpgrade: true"}
+)
+
 var verdicts = []verdict{
 	{name: "nothing", want: "none"},
 
@@ -100,6 +106,12 @@ var verdicts = []verdict{
 	{name: "a version back", given: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, edits: []edit{{solar, "version: v1.35.0", "version: v1.34.2"}}, want: "rejected"},
 	{name: "a version of a pool whose upgrade is deferred", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, in-place md-0"},
 	{name: "a deferred upgrade let go", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "\n      deferUpgrade: true", ""}}, want: "rollout md-0"},
+
+	{name: "a version of a pool whose upgrade is deferred, in a class that reads the version", given: []edit{versioned, deferring}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, in-place md-0"},
+	{name: "a size of a pool whose upgrade is deferred, in a class that reads the version", given: []edit{versioned, deferring}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "rollout md-0"},
+	{name: "an upgrade deferred, in a class that reads the version", given: []edit{versioned}, edits: []edit{deferring}, want: "in-place md-0"},
+	{name: "a class that reads the version in another way, of a pool whose upgrade is deferred", given: []edit{versioned, deferring}, edits: []edit{{classFile, "{{ .builtin.machineDeployment.version }}x", "{{ trim .builtin.machineDeployment.version }}x"}}, want: "in-place md-0"},
+	{name: "a version of a pool that an overlay holds", given: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/metadata, value: {annotations: {topology.cluster.x-k8s.io/hold-upgrade-sequence: \"\"}}}"), edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, in-place md-0"},
 
 	// Templates of the class.
 	{name: "a template edited under its name", edits: []edit{{classFile, "cpu: {cores: 2}", "cpu: {cores: 3}"}}, want: "latent md-0"},
@@ -172,3 +184,24 @@ const (
 	solarText = "apiVersion: copyhold.dev/v1alpha1\nkind: ClusterRequest\nmetadata:\n  name: solar\nspec:\n  tier: demo\n  version: v1.34.1\n  subnet: production\n  workers:\n    md-0:\n      replicas: 3\n      size: small\n"
 	lunarText = "apiVersion: copyhold.dev/v1alpha1\nkind: ClusterRequest\nmetadata:\n  name: lunar\nspec:\n  tier: demo\n  version: v1.34.1\n  subnet: production\n"
 )
+
+// accepted are edits and whether what is to be accepted of the pool moves with them, whatever becomes of its machines.
+var accepted = []struct {
+	name         string
+	given, edits []edit
+	moves        bool
+}{
+	{name: "a version of a deferred pool", given: []edit{deferring}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}},
+	{name: "a version of a deferred pool, in a class that reads the version", given: []edit{versioned, deferring}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}},
+	{name: "a version of a deferred pool, in a class that reads all there is", given: []edit{patchOn("{{ toJson . | sha256sum }}"), deferring}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}},
+	{name: "a size of a deferred pool, in a class that reads the version", given: []edit{versioned, deferring}, edits: []edit{{solar, "size: small", "size: medium"}}, moves: true},
+	{name: "a patch of a deferred pool that reads the version", given: []edit{versioned, deferring}, edits: []edit{{classFile, "{{ .builtin.machineDeployment.version }}x", "{{ trim .builtin.machineDeployment.version }}x"}}, moves: true},
+	{name: "a label of a deferred pool, in a class that reads the version", given: []edit{versioned, deferring}, edits: []edit{{solar, "size: small", "size: small\n      labels: {a: b}"}}},
+	{name: "the end of a deferral, in a class that reads the version", given: []edit{versioned, deferring}, edits: []edit{{solar, "\n      deferUpgrade: true", ""}}, moves: true},
+
+	{name: "a size, in a class that reads the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{solar, "size: small", "size: medium"}}, moves: true},
+	{name: "an autoscaler, in a class that reads the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{solar, "replicas: 3", "min: 2\n      max: 9"}}},
+	{name: "a value that moves to the pool, in a class that reads the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{solar, "      size: small\n", ""}, {solar, "  workers:", "  variables: {machineSize: small}\n  workers:"}}},
+	{name: "the control plane's template, of a class that a runtime extension patches", given: []edit{external}, edits: []edit{{classFile, "network: {serviceType: LoadBalancer}", "network: {serviceType: NodePort}"}}, moves: true},
+	{name: "nothing, of a class that a runtime extension patches", given: []edit{external}},
+}

@@ -139,7 +139,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 		}
 	}
 	if hash == then && waits(before, after) {
-		out = append(out, Change{Action: InPlace, Pool: name, Words: held(before)})
+		out = append(out, Change{Action: InPlace, Pool: name, Words: held(before, after)})
 	}
 	if before.OnDelete() && !after.OnDelete() && len(out) == 0 {
 		out = append(out, Change{Action: Unknown, Pool: name, Machines: &m, Words: "the pool's strategy is no longer OnDelete: machines that were to be replaced when somebody deletes them are replaced now, and only the management cluster knows whether there are any"})
@@ -162,12 +162,12 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 
 // waits reports whether a pool stays as it is while its cluster is upgraded.
 func waits(before, after *topology.Pool) bool {
-	return after.Deferred && before.Version() != after.Version()
+	return after.Deferred != "" && before.Version() != after.Version()
 }
 
 // held says what becomes of a pool whose upgrade is deferred.
-func held(before *topology.Pool) string {
-	return fmt.Sprintf("deferUpgrade: the pool stays as it is, on %s, until that is taken away; every other change to it waits too", before.Version())
+func held(before, after *topology.Pool) string {
+	return fmt.Sprintf("%s: the pool stays as it is, on %s, until that is taken away; every other change to it waits too", after.Deferred, before.Version())
 }
 
 // machines reads how many machines a pool's topology asks for. Where the autoscaler decides there is no fixed number.

@@ -41,14 +41,14 @@ type Pool struct {
 	Bootstrap      *manifest.Object // bootstrap config template
 	Deployment     *clusterv1.MachineDeployment
 	HealthCheck    *clusterv1.MachineHealthCheck // nil when there is none
-	Deferred       bool                          // it stays on its version, and as it is, while the cluster is upgraded
+	Deferred       string                        // what keeps it on its version, and as it is, while the cluster is upgraded: deferUpgrade, or a hold; "" when nothing does
 
 	// Unknown says what the templates depend on that only a management cluster knows, each as a patch names it; when there is
 	// something, nobody can tell offline whether a change rolls the pool.
 	Unknown []string
 
 	unknownInfrastructure, unknownBootstrap []string
-	infrastructureKey, bootstrapKey         PartKey // set by Pools
+	infrastructureBearing, bootstrapBearing bearing // set by Pools where the pool is deferred or something is unknown
 }
 
 // Desired runs Cluster API's generator (exp/topology/desiredstate) on a Cluster that was admitted. It looks at the Cluster as if it were
@@ -82,6 +82,15 @@ func (c *Class) desired(o *manifest.Object) generated {
 	}
 	if err := c.findUnknown(cl, d); err != nil {
 		return generated{err: err}
+	}
+	keys, err := c.keys(o)
+	if err != nil {
+		return generated{err: err}
+	}
+	for name, p := range d.Pools {
+		if err := c.bearings(o, p, keys[name].class); err != nil {
+			return generated{err: err}
+		}
 	}
 	return generated{desired: d}
 }
@@ -130,19 +139,24 @@ func (c *Class) generate(cl *clusterv1.Cluster) (*Desired, []Problem, error) {
 	return d, nil, nil
 }
 
-// deferred reports whether a pool's upgrade is put off, by its own annotation or by a hold on it or on a pool before it
+// deferred says by what a pool's upgrade is put off, "" when it is not: its own annotation, or a hold on it or on a pool before it
 // (isMachineDeploymentDeferred in exp/topology/desiredstate/desired_state.go).
-func deferred(t clusterv1.Topology, pool string) bool {
-	held := false
+func deferred(t clusterv1.Topology, pool string) string {
+	hold := ""
 	for _, md := range t.Workers.MachineDeployments {
 		_, own := md.Metadata.Annotations[clusterv1.ClusterTopologyDeferUpgradeAnnotation]
-		_, hold := md.Metadata.Annotations[clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation]
-		held = held || hold
-		if md.Name == pool {
-			return own || held
+		if _, holds := md.Metadata.Annotations[clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation]; holds && hold == "" {
+			hold = "the annotation " + clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation + " on worker pool " + md.Name
+		}
+		switch {
+		case md.Name != pool:
+		case own:
+			return "deferUpgrade"
+		default:
+			return hold
 		}
 	}
-	return false
+	return ""
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

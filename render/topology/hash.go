@@ -32,6 +32,7 @@ func (p *Pool) Hash(s *Schemas) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	p.withoutVersion(in)
 	return p.digest(Scheme, in)
 }
 
@@ -42,12 +43,13 @@ func (p *Pool) accept(s *Schemas, hashes map[string]string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	p.withoutVersion(in)
 	withoutUnknown(in, p)
 	seen := map[string]string{}
 	if slices.Contains(p.Unknown, "builtin") {
 		seen = hashes
 	}
-	return p.digest(unknownPrefix+Scheme, map[string]any{"known": in, "infrastructure": p.infrastructureKey[:], "bootstrap": p.bootstrapKey[:], "hashes": seen})
+	return p.digest(unknownPrefix+Scheme, map[string]any{"known": in, "infrastructure": p.infrastructureBearing.key[:], "bootstrap": p.bootstrapBearing.key[:], "hashes": seen})
 }
 
 // Hashes are the rollout hashes of a cluster's pools, "" where something is unknown, and what is to be accepted of each.
@@ -101,7 +103,7 @@ func (p *Pool) fields() map[string]any {
 	spec := p.Deployment.Spec
 	// A pool whose upgrade is deferred keeps the version it has, which is not in the tree: its hash speaks of the rest.
 	version := spec.Template.Spec.Version
-	if p.Deferred {
+	if p.Deferred != "" {
 		version = "deferred"
 	}
 	in := map[string]any{"version": version, "failureDomain": spec.Template.Spec.FailureDomain}
@@ -109,6 +111,19 @@ func (p *Pool) fields() map[string]any {
 		in["after"] = after.UTC().Format("2006-01-02T15:04:05Z07:00")
 	}
 	return in
+}
+
+// withoutVersion puts what bears on a template in the place of a template that is made of the version, where the pool is deferred: the
+// version that the pool stays on is not in the tree, so neither is the template that it has.
+func (p *Pool) withoutVersion(in map[string]any) {
+	if p.Deferred == "" {
+		return
+	}
+	for part, b := range map[string]bearing{"infrastructure": p.infrastructureBearing, "bootstrap": p.bootstrapBearing} {
+		if b.version {
+			in[part] = b.key[:]
+		}
+	}
 }
 
 // withoutUnknown leaves out the templates of which one of the pools does not know everything.

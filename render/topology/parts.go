@@ -56,7 +56,11 @@ func (c *Class) Pools(o *manifest.Object) (map[string]*Pool, []Problem, error) {
 	}
 	out := map[string]*Pool{}
 	for name, k := range keys {
-		out[name] = c.assemble(name, k)
+		p := c.assemble(name, k)
+		if err := c.bearings(o, p, k.class); err != nil {
+			return nil, nil, err
+		}
+		out[name] = p
 	}
 	return out, nil, nil
 }
@@ -80,7 +84,6 @@ func (c *Class) assemble(name string, k poolKeys) *Pool {
 	infrastructure, bootstrap := load(&c.made, k.infrastructure).(made), load(&c.made, k.bootstrap).(made)
 	p.Name, p.Infrastructure, p.Bootstrap = name, infrastructure.object, bootstrap.object
 	p.unknownInfrastructure, p.unknownBootstrap = infrastructure.unknown, bootstrap.unknown
-	p.infrastructureKey, p.bootstrapKey = k.infrastructure, k.bootstrap
 	p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(infrastructure.unknown, bootstrap.unknown))))
 	return &p
 }
@@ -159,12 +162,14 @@ type poolKeys struct {
 // keys are the keys of a Cluster's worker pools, by name.
 func (c *Class) keys(o *manifest.Object) (map[string]poolKeys, error) {
 	out := map[string]poolKeys{}
-	held := false
+	held := ""
 	for _, v := range list(o, "spec", "topology", "workers", "machineDeployments") {
 		md, _ := v.(map[string]any)
 		name, _ := md["name"].(string)
 		class, _ := md["class"].(string)
-		held = held || annotated(md, clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation)
+		if held == "" && annotated(md, clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation) {
+			held = name
+		}
 		i := slices.IndexFunc(c.class.Spec.Workers.MachineDeployments, func(w clusterv1.MachineDeploymentClass) bool { return w.Class == class })
 		if i < 0 {
 			return nil, fmt.Errorf("ClusterClass %s has no worker class %q", c.Key(), class)
@@ -182,7 +187,7 @@ func (c *Class) keys(o *manifest.Object) (map[string]poolKeys, error) {
 			}
 		}
 		entry := without(md, "replicas", true)
-		entry[".deferred"] = held || annotated(md, clusterv1.ClusterTopologyDeferUpgradeAnnotation)
+		entry[".held"] = held // by a pool before it
 		if k.deployment, err = c.key(o, part{}, k.class, entry); err != nil {
 			return nil, err
 		}
@@ -264,6 +269,11 @@ func (c *Class) part(refs ...clusterv1.ClusterClassTemplateReference) part {
 		p.reads = p.reads.plus(c.reads(t))
 		gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 		content = append(content, gvk.String(), t.Object["spec"], c.patchesOn(t))
+	}
+	if c.External() { // a runtime extension is handed all templates at once
+		for _, t := range c.Templates() {
+			content = append(content, t.GetName(), t.Object["spec"], c.patchesOn(t))
+		}
 	}
 	text, err := json.Marshal(content)
 	if err != nil {
