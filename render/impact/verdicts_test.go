@@ -61,6 +61,7 @@ var verdicts = []verdict{
 	{name: "a value that two sizes share", edits: []edit{{solar, "size: small", "size: large"}}, want: "in-place"},
 	{name: "a value outside the enum", edits: []edit{{solar, "size: small", "size: huge"}}, want: "rejected"},
 	{name: "an unknown variable", edits: []edit{{solar, "  workers:", "  variables: {nope: x}\n  workers:"}}, want: "rejected"},
+	{name: "a size written at the cluster instead of the pool, with another failure domain", edits: []edit{{solar, "      size: small\n", "      failureDomain: zone-b\n"}, {solar, "  workers:", "  variables: {machineSize: small}\n  workers:"}}, want: "rollout md-0"},
 	{name: "an own size for one pool", given: []edit{{solar, "size: small\n", "size: small\n    md-1: {size: small}\n"}}, edits: []edit{{solar, "md-1: {size: small}", "md-1: {size: medium}"}}, want: "rollout md-1"},
 
 	// The topology.
