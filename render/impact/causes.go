@@ -246,4 +246,3 @@ func classCauses(was, is *render.Cluster, before, after *topology.Pool, differen
 	}
 	return out
 }
-
