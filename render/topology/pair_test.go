@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
@@ -150,7 +151,7 @@ func (p pair) perhaps(pool string) bool {
 // excepted reports whether a pool's hash changes though nothing is replaced, as it must where a state, and not the step to it, is hashed.
 func (p pair) excepted(pool string) bool {
 	return p.diff != nil && slices.ContainsFunc(p.diff.Changes, func(c impact.Change) bool {
-		return c.Pool == pool && (strings.HasPrefix(c.Words, "deferUpgrade") || strings.HasPrefix(c.Words, "rollout.after is taken away"))
+		return c.Pool == pool && (strings.HasPrefix(c.Words, "deferUpgrade") || strings.Contains(c.Words, clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation) || strings.HasPrefix(c.Words, "rollout.after is taken away"))
 	})
 }
 
