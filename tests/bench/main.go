@@ -43,6 +43,9 @@ func run(copyhold string, rounds int) error {
 	if err := makeFleet(bin, thousand, 20, 50, true); err != nil {
 		return err
 	}
+	if err := allocated(bin, thousand); err != nil {
+		return err
+	}
 	ten := filepath.Join(dir, "ten-thousand")
 	if err := makeFleet(bin, ten, 100, 100, false); err != nil {
 		return err
@@ -64,9 +67,6 @@ func run(copyhold string, rounds int) error {
 		{"check 10,000 clusters and their ledger", []string{"check", "--root", ten}, nil},
 		{"diff: one changed request in 10,000 clusters", []string{"diff", "--root", ten}, func() error { return change(ten, "tenants/tenant-07/cluster-007.yaml", "replicas: 3", "replicas: 4") }},
 		{"diff: an edit of the class of 1,000 clusters of 20 shapes", []string{"diff", "--root", thousand}, func() error {
-			if err := allocated(bin, thousand); err != nil {
-				return err
-			}
 			return change(thousand, "catalog/classes/kmetal/values.yaml", "small: {cores: 2", "small: {cores: 3")
 		}},
 	} {
