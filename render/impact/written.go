@@ -46,7 +46,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
 		return d, nil
 	}
-	paused(d, was, is)
+	c.paused(d, was, is)
 	c.address(d, was, is)
 	c.endpoint(d, was, is)
 	if err := c.writtenObjects(d, was, is, a, b); err != nil {
