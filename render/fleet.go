@@ -139,6 +139,12 @@ func (f *Fleet) Entered(of *request.Cluster) (file string, released ledger.Date)
 	return f.Input.RecordFile(of.String()), released
 }
 
+// Unreadable reports whether the tree is a tenants repository whose root or catalog nobody can make sense of. One that is none yet is not.
+func (f *Fleet) Unreadable() bool {
+	return (f.Input == nil || f.Input.Catalog == nil) && f.Found.Failed() &&
+		!slices.ContainsFunc(f.Found, func(x diag.Finding) bool { return x.Name == "root/missing" || x.Name == "catalog/missing" })
+}
+
 // Addresses are the control-plane addresses of the clusters that are rendered.
 func (f *Fleet) Addresses() []netip.Addr {
 	var out []netip.Addr

@@ -58,6 +58,10 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 		kept = "it cannot be rendered any more; what runs stays as it is"
 	}
 	var err error
+	if was.Unreadable() {
+		r.Notes = append(c.notes(r), "the catalog of the base cannot be read: nothing is compared with what it was, and what is gone is not listed")
+		return r, nil
+	}
 	if r.Objects, err = Objects(was.Objects, is.Objects, is.Addresses, kept); err != nil {
 		return nil, err
 	}

@@ -309,11 +309,7 @@ func (c *comparer) byOverlay(was, is *render.Cluster, get func(*manifest.Object)
 	if overlay == "" {
 		return of, false
 	}
-	field := "overlay " + overlay + ": " + of.Field
-	if _, there := c.is.Input.Catalog.Overlays[overlay]; !there {
-		return Cause{Field: field + ", overlay taken away", Before: of.Before, After: of.After}, true
-	}
-	return at(c.is.Input.Catalog.At("overlays", overlay), field, of.Before, of.After), true
+	return c.overlayCause(overlay, of), true
 }
 
 // own are a Cluster's annotations without those that carry rollout hashes.
@@ -331,17 +327,7 @@ func (c *comparer) poolCandidates(was, is *render.Cluster, pool string) []candid
 		if topology.Equal(old[field], now[field]) {
 			continue
 		}
-		written, before, after := field, old[field], now[field]
-		if field == "metadata" {
-			written, before, after = metadataChange(old, now)
-		}
-		get := func(o *manifest.Object) any { return topology.PoolOf(o, pool)[field] }
-		cause, overlaid := c.byOverlay(was, is, get, at(is.Request.At("spec", "workers", pool, written), "workers."+pool+"."+written, before, after))
-		if !overlaid && field == "class" && is.Request.Spec.Workers[pool].Class == "" && was.Request.Spec.Workers[pool].Class == "" {
-			tier := is.Request.Spec.Tier
-			cause = at(c.is.Input.Catalog.At("tiers", tier, "workerClass"), "workerClass of tier "+tier, before, after)
-		}
-		out = append(out, candidate{cause, topology.WithPool(was.Manifest, pool, field, now[field])})
+		out = append(out, candidate{c.poolCause(was, is, pool, field), topology.WithPool(was.Manifest, pool, field, now[field])})
 	}
 	return out
 }
