@@ -107,6 +107,7 @@ func (b *builder) finish(d *draft) {
 	}
 	d.admitted, d.hashes, d.accepts = made.stand, made.hashes, made.hashes
 	d.written.others, d.written.pools = made.others, made.pools
+	b.versionStep(d)
 	d.refused.Add(b.locked(d)...)
 }
 

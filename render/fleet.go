@@ -197,5 +197,6 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 		}
 	}
 	d.admitted.SetAnnotations(annotations)
+	b.versionStep(d)
 	return b.locked(d), nil
 }

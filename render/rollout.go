@@ -26,6 +26,10 @@ func (b *builder) locked(d *draft) diag.List {
 	}
 	var found diag.List
 	gone := Vanished(d.record, d.accepts)
+	replaces := ", and its machines may be replaced" // what happens to them depends on what runs: diff says it
+	if d.steady {
+		replaces = ""
+	}
 	for _, pool := range catalog.Sorted(d.accepts) {
 		hash, accepted := d.accepts[pool], d.record.Rollouts[pool]
 		at := d.record.At("spec", "rollouts", pool)
@@ -48,7 +52,7 @@ func (b *builder) locked(d *draft) diag.List {
 			found.Add(find(at, "rollout/unacknowledged", "the machines of worker pool %s of %s may be replaced, which only the management cluster can tell: what they depend on is %s, and %s is accepted", pool, d.request, hash, accepted).
 				Hintf("copyhold diff says why; copyhold ack %s accepts it", d.request))
 		default:
-			found.Add(find(at, "rollout/unacknowledged", "worker pool %s of %s is not as it was accepted, and its machines may be replaced: its rollout hash is %s, and %s is accepted", pool, d.request, hash, accepted).
+			found.Add(find(at, "rollout/unacknowledged", "worker pool %s of %s is not as it was accepted%s: its rollout hash is %s, and %s is accepted", pool, d.request, replaces, hash, accepted).
 				Hintf("copyhold diff says what becomes of them, and why; copyhold ack %s accepts it", d.request))
 		}
 	}

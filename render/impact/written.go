@@ -5,10 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-
-	"golang.org/x/mod/semver"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
@@ -41,7 +38,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 			return d, nil
 		}
 	}
-	if why := kamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
+	if why := render.KamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
 		at := is.Request.At("spec", "version")
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
 		return d, nil
@@ -76,25 +73,6 @@ func changesShape(was, is *render.Cluster) Change {
 		}
 	}
 	return Change{}
-}
-
-// kamajiRefuses says why Kamaji's webhook takes a control plane to no such version (internal/webhook/handlers/tcp_version.go of Kamaji).
-// Nobody else looks: Cluster API's rules on versions are for topologies.
-func kamajiRefuses(was, is string) string {
-	minor := func(v string) int {
-		n, err := strconv.Atoi(strings.TrimPrefix(semver.MajorMinor(v), semver.Major(v)+"."))
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	switch {
-	case semver.Compare(is, was) < 0:
-		return fmt.Sprintf("Kamaji's webhook refuses to go back from %s to %s: the control plane stays as it is, and the sync goes no further", was, is)
-	case semver.Major(was) != semver.Major(is) || minor(is)-minor(was) > 1:
-		return fmt.Sprintf("Kamaji's webhook refuses to skip a minor between %s and %s: the control plane stays as it is, and the sync goes no further", was, is)
-	}
-	return ""
 }
 
 // objectsOf are all manifests of a written cluster.
