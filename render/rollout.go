@@ -36,7 +36,7 @@ func (b *builder) locked(d *draft) diag.List {
 		switch {
 		case hash == accepted:
 		case accepted == "" && len(gone) > 0:
-			found.Add(find(d.request.KeyAt("spec", "workers", pool), "rollout/unacknowledged", "worker pool %s of %s is new, and %s, which the ledger has, is gone: to Cluster API these are two pools, and the machines of one go while those of the other come", pool, d.request, joined(gone)).
+			found.Add(find(d.request.KeyAt("spec", "workers", pool), "rollout/unacknowledged", "worker pool %s of %s is new, and %s, which the ledger has, is gone: if it comes in place of that, machines go before the new ones are there", pool, d.request, joined(gone)).
 				Hintf("keep the old name; or copyhold ack %s accepts it", d.request))
 		case accepted == "":
 			found.Add(find(at, "rollout/unrecorded", "no rollout hash of worker pool %s of %s is recorded", pool, d.request).
