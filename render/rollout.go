@@ -17,7 +17,7 @@ func (c *Cluster) RolloutPolicy() catalog.RolloutPolicy { return c.policy }
 // an error: nothing is rendered, what runs stays, and no way of syncing gets around it.
 func (b *builder) locked(d *draft) diag.List {
 	policy, _ := b.in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
-	if policy == catalog.Allow || d.record == nil {
+	if policy == catalog.Allow {
 		return nil
 	}
 	find := diag.Warnf
@@ -25,6 +25,13 @@ func (b *builder) locked(d *draft) diag.List {
 		find = diag.Errorf
 	}
 	var found diag.List
+	if d.record == nil {
+		if len(d.accepts) > 0 && !b.judged && !b.probing { // else found there: it takes no address, and may have been here before
+			found.Add(find(d.request.At("metadata", "name"), "rollout/unrecorded", "no rollout hash of %s is recorded", d.request).
+				Hintf("copyhold allocate records it"))
+		}
+		return found
+	}
 	gone := Vanished(d.record, d.accepts)
 	replaces := ", and its machines may be replaced" // what happens to them depends on what runs: diff says it
 	if d.steady {
