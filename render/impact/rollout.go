@@ -118,8 +118,8 @@ func onlyAfterGone(differences []topology.Difference) bool {
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

@@ -123,6 +123,9 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 			d.Changes = append(d.Changes, Change{Action: InPlace, Words: id.Kind + " " + id.Name + " goes once somebody confirms the prune"})
 			continue
 		}
+		if id.Kind == "Cluster" && sameButPaused(before, after) { // a pause is said by itself
+			continue
+		}
 		action := InPlace
 		if id.Kind == "KamajiControlPlane" || id.Kind == "TenantControlPlane" {
 			action = ControlPlane
@@ -145,6 +148,12 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 		d.Changes = append(d.Changes, change)
 	}
 	return nil
+}
+
+func sameButPaused(a, b *manifest.Object) bool {
+	x, _ := a.Object["spec"].(map[string]any)
+	y, _ := b.Object["spec"].(map[string]any)
+	return equalBut("paused", x, y)
 }
 
 func specIn(w *render.Made, id manifest.ID) any {
