@@ -26,7 +26,7 @@ func (b *builder) locked(d *draft) diag.List {
 	}
 	var found diag.List
 	if d.record == nil {
-		if len(d.accepts) > 0 && !b.judged && !b.probing { // else found there: it takes no address, and may have been here before
+		if len(d.accepts) > 0 && !b.judged && !b.probing && !d.found.Failed() { // nothing else asks for a record of one without an address
 			found.Add(find(d.request.At("metadata", "name"), "rollout/unrecorded", "no rollout hash of %s is recorded", d.request).
 				Hintf("copyhold allocate records it"))
 		}
