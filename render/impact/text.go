@@ -111,7 +111,7 @@ func (c Change) lock() string {
 	switch {
 	case c.Policy == "allow" || c.Policy == "":
 		return ""
-	case c.Hash == "" && c.Action == Unknown:
+	case c.Hash == "" && (c.Action == Unknown || c.Action == Rollout):
 		return "the lock does not hold this"
 	case c.Hash == "":
 		return ""

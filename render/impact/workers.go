@@ -95,10 +95,11 @@ func replaced(is *render.Cluster, old, fresh string, m Machines) Change {
 	return c
 }
 
-// comes is a pool that is new. One that comes while another goes, or one that the ledger has is gone, has to be accepted.
+// comes is a pool that is new. One that comes while another goes, or after one that the ledger still has, or that the ledger has itself
+// from before, has to be accepted.
 func comes(is *render.Cluster, pool string, m Machines, left bool) Change {
 	c := Change{Action: Create, Pool: pool, Machines: &m, Hash: is.Accepts[pool], Causes: []Cause{at(is.Request.KeyAt("spec", "workers", pool), "workers."+pool, nil, "new")}}
-	if left || is.Record != nil && len(render.Vanished(is.Record, is.Accepts)) > 0 {
+	if r := is.Record; left || r != nil && (r.Rollouts[pool] != "" && r.Rollouts[pool] != is.Accepts[pool] || len(render.Vanished(r, is.Accepts)) > 0) {
 		return heldTo(is, c)
 	}
 	return c
@@ -151,7 +152,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 			return nil, err
 		}
 		if refused != "" {
-			change.Action, change.Words = Frozen, refused
+			change.Action, change.Words, change.Policy = Frozen, refused, ""
 			out = append(out, change)
 		}
 	}

@@ -278,6 +278,9 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 			return nil, err
 		}
 		change := heldTo(is, Change{Action: Rollout, Pool: name, Machines: &m, Differences: plain(differences)})
+		if is.Hashes[name] == was.Hashes[name] { // by what is in no hash
+			change.Hash, change.Acknowledged = "", false
+		}
 		switch {
 		case onDelete:
 			change.Action, change.Words = OnDelete, "the pool's strategy is OnDelete: a machine takes the new form when somebody deletes it"
