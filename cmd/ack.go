@@ -163,6 +163,9 @@ func accepted(c *render.Cluster, reason string) (*ledger.Record, []string) {
 	}
 	var words []string
 	hashes := map[string]string{}
+	for _, pool := range render.Vanished(c.Record, c.Accepts) {
+		words = append(words, fmt.Sprintf("%s: worker pool %s is gone, and its record goes with it", c.Request, pool))
+	}
 	for _, pool := range catalog.Sorted(c.Accepts) {
 		hash, was := c.Accepts[pool], c.Record.Rollouts[pool]
 		switch {

@@ -139,8 +139,8 @@ func day(text string) (time.Time, error) {
 func date(t time.Time) ledger.Date { return ledger.Date(t.Format(time.DateOnly)) }
 
 // recordRollouts adds to a plan the rollout hashes of worker pools that have none recorded: they are new, so nothing of theirs is
-// replaced. A hash that is recorded stays as it is; to change it is to accept a rollout, which is for ack. What is found keeps a new
-// cluster from coming in.
+// replaced. A hash that is recorded stays as it is; to change it is to accept a rollout, which is for ack, and so is a new pool in place
+// of one that has vanished. What is found keeps a new cluster from coming in.
 func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) (diag.List, error) {
 	f, err := in.Unrecorded(plan.Records).Fleet(t)
 	if err != nil {
@@ -159,13 +159,7 @@ func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) (diag.List, er
 			continue
 		}
 		r := *c.Record
-		r.Rollouts = map[string]string{}
-		for pool, hash := range c.Accepts {
-			if accepted := c.Record.Rollouts[pool]; accepted != "" {
-				hash = accepted
-			}
-			r.Rollouts[pool] = hash
-		}
+		r.Rollouts = c.Recordable()
 		if maps.Equal(r.Rollouts, c.Record.Rollouts) {
 			continue
 		}

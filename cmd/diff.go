@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -26,18 +27,19 @@ type comparison struct {
 func (a *app) diffCommand() *cobra.Command {
 	var o comparison
 	c := &cobra.Command{
-		Use:   "diff [PATH...]",
+		Use:   "diff [PATH...|NAMESPACE/NAME...]",
 		Short: "say what a change does to running clusters: which workers it replaces, and why",
 		Long: `diff compares what two states of a tenants repository make of its clusters, with Cluster API's own engine, and says what the change
 does to those that run. It needs no cluster: it takes the base for what runs.
 
 The base is the merge base of HEAD and the branch it tracks, else main; or that of --base; or the folder --base-dir. The other side
-is the working tree, or the commit --head. PATH is what render takes.
+is the working tree, or the commit --head. PATH is what render takes; NAMESPACE/NAME is one cluster.
 
 What can happen, worst first: ` + strings.Join(worstFirst(), ", ") + `.
 The exit code is 1 when something is at least as bad as --fail-on; rollout there means whatever may replace machines.`,
 		Example: `  copyhold diff
   copyhold diff -v tenants/photon-prod
+  copyhold diff photon-prod/solar
   copyhold diff --base origin/main --fail-on rollout
   copyhold diff --base v1.4.0 --head v1.5.0 -o markdown`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -81,6 +83,11 @@ func (a *app) diff(args []string, o comparison) error {
 		return usageError{errors.New("--base and --base-dir are both given, want one"), "copyhold diff --help"}
 	}
 	t, paths, err := a.repository(args)
+	if err != nil && len(args) > 0 && !slices.ContainsFunc(args, noCluster) { // clusters are named the same from wherever they are
+		if t, _, err = a.repository(nil); err == nil {
+			paths = args
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -90,7 +97,11 @@ func (a *app) diff(args []string, o comparison) error {
 		return err
 	}
 	defer s.close()
-	report, found, err := s.compare(paths)
+	only, err := s.clusters(args, paths)
+	if err != nil {
+		return err
+	}
+	report, found, err := s.compare(paths, only)
 	if err != nil {
 		return err
 	}
@@ -210,15 +221,58 @@ func cause(err error) error {
 	return err
 }
 
-// compare works out the report. What no changed file bears on is not even read.
-func (s *sides) compare(paths []string) (*impact.Report, diag.List, error) {
+// clusters are those of the arguments that name one, as NAMESPACE/NAME, and neither a file nor a folder of either side; their paths become
+// those of their tenants.
+func (s *sides) clusters(args, paths []string) ([]string, error) {
+	exists := func(p string) bool { return len(there(s.base, []string{p}))+len(there(s.head, []string{p})) > 0 }
+	var only []string
+	for i, arg := range args {
+		if noCluster(arg) || exists(paths[i]) {
+			continue
+		}
+		namespace, _, _ := strings.Cut(arg, "/")
+		in, _, err := render.Offer(s.head)
+		if err != nil {
+			return nil, err
+		}
+		if in == nil || !exists(path.Join(in.Folders.Tenants, namespace)) {
+			continue
+		}
+		only, paths[i] = append(only, arg), path.Join(in.Folders.Tenants, namespace)
+	}
+	if len(only) > 0 && len(only) < len(args) {
+		return nil, usageError{errors.New("paths and clusters are both named, want one or the other"), "copyhold diff --help"}
+	}
+	return only, nil
+}
+
+// noCluster reports whether an argument is not of the form NAMESPACE/NAME.
+func noCluster(arg string) bool { return strings.HasPrefix(arg, ".") || wantHolder(arg) != nil }
+
+// among leaves of two fleets the clusters that were named, and nothing else. One that is in neither is a slip.
+func among(was, is *render.Fleet, only []string) diag.List {
+	var found diag.List
+	for _, name := range only {
+		if was.Clusters[name] == nil && is.Clusters[name] == nil {
+			found.Add(diag.Errorf(diag.Pos{}, "path/missing", "there is no request for cluster %s, here or in the base", name))
+		}
+	}
+	for _, f := range []*render.Fleet{was, is} {
+		maps.DeleteFunc(f.Clusters, func(name string, _ *render.Cluster) bool { return !slices.Contains(only, name) })
+		f.Objects = nil
+	}
+	return found
+}
+
+// compare works out the report. What no changed file bears on is not even read. only are the clusters to look at; none is all.
+func (s *sides) compare(paths, only []string) (*impact.Report, diag.List, error) {
 	for _, p := range paths { // a path that is on neither side is a slip, not a tenant on which nothing happens
 		if p != "." && len(there(s.base, []string{p}))+len(there(s.head, []string{p})) == 0 {
 			return nil, diag.List{diag.Errorf(diag.Pos{File: p}, "path/missing", "there is no such file or folder, here or in the base")}, nil
 		}
 	}
 	asked, skipped := paths, 0
-	if s.known {
+	if s.known && len(only) == 0 {
 		in, found, err := render.Offer(s.head)
 		if err != nil {
 			return nil, nil, err
@@ -244,6 +298,11 @@ func (s *sides) compare(paths []string) (*impact.Report, diag.List, error) {
 	}
 	if is.Input == nil || is.Input.Catalog == nil {
 		return nil, is.Found, nil
+	}
+	if len(only) > 0 {
+		if missing := among(was, is, only); missing.Failed() {
+			return nil, missing, nil
+		}
 	}
 	r, err := impact.Compare(was, is)
 	if err != nil {

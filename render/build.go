@@ -119,6 +119,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 			b.tierClass(name)
 		}
 		b.lintClasses()
+		b.lintSchemas()
 		objects = append(objects, b.classObjects()...)
 		objects = append(objects, tenancyObjects(b.in.Catalog)...)
 	}

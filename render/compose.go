@@ -60,6 +60,7 @@ type draft struct {
 	gate     *gate.Cluster     // what a gate compares of it, when nothing else is kept
 	err      error
 	judged   bool // the whole ledger is judged elsewhere
+	steady   bool // what the change brings is refused, and what runs stays as it is
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.

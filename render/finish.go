@@ -34,8 +34,10 @@ func (d *draft) slots(overlay string, in []*manifest.Object, slots []func(*manif
 		return append(in, d.cluster), append(slots, func(o *manifest.Object) { d.cluster, d.stages = o, append(d.stages, stage{overlay, o}) })
 	}
 	if d.written != nil {
+		left := slices.Clone(d.written.objects)
+		d.written.stages = append(d.written.stages, writtenStage{overlay, left})
 		for i := range d.written.objects {
-			in, slots = append(in, d.written.objects[i]), append(slots, func(o *manifest.Object) { d.written.objects[i] = o })
+			in, slots = append(in, d.written.objects[i]), append(slots, func(o *manifest.Object) { d.written.objects[i], left[i] = o, o })
 		}
 	}
 	return in, slots
@@ -105,6 +107,7 @@ func (b *builder) finish(d *draft) {
 	}
 	d.admitted, d.hashes, d.accepts = made.stand, made.hashes, made.hashes
 	d.written.others, d.written.pools = made.others, made.pools
+	b.versionStep(d)
 	d.refused.Add(b.locked(d)...)
 }
 

@@ -123,17 +123,26 @@ func (b *builder) fleet() (*Fleet, error) {
 	return f, err
 }
 
-// Entered is the ledger's file of a cluster that is in the tree's ledger, be there a request for it or not; "" when it is not, or is
-// released. A file that cannot be read speaks of a cluster too.
-func (f *Fleet) Entered(of *request.Cluster) string {
+// Entered is the ledger's file of a cluster that is in the tree's ledger, be there a request for it or not, and the day on which it was
+// released, if it was; "" when it is not there. A file that cannot be read speaks of a cluster too.
+func (f *Fleet) Entered(of *request.Cluster) (file string, released ledger.Date) {
 	if f.tree == nil || f.Input == nil {
-		return ""
+		return "", ""
 	}
-	r, found, err := f.Input.loadRecord(f.tree, of)
-	if r == nil && len(found) == 0 && err == nil {
-		return ""
+	r, found, err := f.Input.readRecord(f.tree, of)
+	switch {
+	case r == nil && len(found) == 0 && err == nil:
+		return "", ""
+	case r != nil:
+		released = r.Released
 	}
-	return f.Input.RecordFile(of.String())
+	return f.Input.RecordFile(of.String()), released
+}
+
+// Unreadable reports whether the tree is a tenants repository whose root or catalog nobody can make sense of. One that is none yet is not.
+func (f *Fleet) Unreadable() bool {
+	return (f.Input == nil || f.Input.Catalog == nil) && f.Found.Failed() &&
+		!slices.ContainsFunc(f.Found, func(x diag.Finding) bool { return x.Name == "root/missing" || x.Name == "catalog/missing" })
 }
 
 // Addresses are the control-plane addresses of the clusters that are rendered.
@@ -188,5 +197,6 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 		}
 	}
 	d.admitted.SetAnnotations(annotations)
+	b.versionStep(d)
 	return b.locked(d), nil
 }

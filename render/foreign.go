@@ -86,6 +86,13 @@ func (in *Input) needsPlatform(name string, was, is []byte) diag.List {
 					Hintf("somebody of the platform team approves it; CI then runs check with --as platform"))
 			}
 		}
+		gone := Vanished(before, workersOf(c))
+		for _, pool := range catalog.Sorted(after.Rollouts) {
+			if before.Rollouts[pool] == "" && len(gone) > 0 {
+				found.Add(diag.Errorf(after.At("spec", "rollouts", pool), "rollout/needs-platform", "the change accepts worker pool %s of %s in place of %s, which is for the platform team to accept", pool, c, joined(gone)).
+					Hintf("somebody of the platform team approves it; CI then runs check with --as platform"))
+			}
+		}
 	}
 	return found
 }

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"maps"
+
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
@@ -15,7 +17,7 @@ func (c *Cluster) RolloutPolicy() catalog.RolloutPolicy { return c.policy }
 // an error: nothing is rendered, what runs stays, and no way of syncing gets around it.
 func (b *builder) locked(d *draft) diag.List {
 	policy, _ := b.in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
-	if policy == catalog.Allow || d.record == nil {
+	if policy == catalog.Allow {
 		return nil
 	}
 	find := diag.Warnf
@@ -23,11 +25,26 @@ func (b *builder) locked(d *draft) diag.List {
 		find = diag.Errorf
 	}
 	var found diag.List
+	if d.record == nil {
+		if len(d.accepts) > 0 && !b.judged && !b.probing && !d.found.Failed() { // nothing else asks for a record of one without an address
+			found.Add(find(d.request.At("metadata", "name"), "rollout/unrecorded", "no rollout hash of %s is recorded", d.request).
+				Hintf("copyhold allocate records it"))
+		}
+		return found
+	}
+	gone := Vanished(d.record, d.accepts)
+	replaces := ", and its machines may be replaced" // what happens to them depends on what runs: diff says it
+	if d.steady {
+		replaces = ""
+	}
 	for _, pool := range catalog.Sorted(d.accepts) {
 		hash, accepted := d.accepts[pool], d.record.Rollouts[pool]
 		at := d.record.At("spec", "rollouts", pool)
 		switch {
 		case hash == accepted:
+		case accepted == "" && len(gone) > 0:
+			found.Add(find(d.request.KeyAt("spec", "workers", pool), "rollout/unacknowledged", "worker pool %s of %s is new, and %s, which the ledger has, is gone: if it comes in place of that, machines go before the new ones are there", pool, d.request, joined(gone)).
+				Hintf("keep the old name; or copyhold ack %s accepts it", d.request))
 		case accepted == "":
 			found.Add(find(at, "rollout/unrecorded", "no rollout hash of worker pool %s of %s is recorded", pool, d.request).
 				Hintf("copyhold allocate records it"))
@@ -42,11 +59,41 @@ func (b *builder) locked(d *draft) diag.List {
 			found.Add(find(at, "rollout/unacknowledged", "the machines of worker pool %s of %s may be replaced, which only the management cluster can tell: what they depend on is %s, and %s is accepted", pool, d.request, hash, accepted).
 				Hintf("copyhold diff says why; copyhold ack %s accepts it", d.request))
 		default:
-			found.Add(find(at, "rollout/unacknowledged", "the machines of worker pool %s of %s would be replaced: its rollout hash is %s, and %s is accepted", pool, d.request, hash, accepted).
-				Hintf("copyhold diff says why; copyhold ack %s accepts it", d.request))
+			found.Add(find(at, "rollout/unacknowledged", "worker pool %s of %s is not as it was accepted%s: its rollout hash is %s, and %s is accepted", pool, d.request, replaces, hash, accepted).
+				Hintf("copyhold diff says what becomes of them, and why; copyhold ack %s accepts it", d.request))
 		}
 	}
 	return found
+}
+
+// Vanished are the worker pools that a record has and a cluster no longer asks for. Their names stay in the record until somebody has run
+// copyhold ack, and until then no new pool is recorded beside them: it may be one of them under another name.
+func Vanished[V any](r *ledger.Record, pools map[string]V) []string {
+	var out []string
+	for _, pool := range catalog.Sorted(r.Rollouts) {
+		if _, there := pools[pool]; !there {
+			out = append(out, pool)
+		}
+	}
+	return out
+}
+
+// Recordable are the rollout hashes that a cluster's record is to have without anybody's word: those it has, and of a new worker pool what
+// it is now. Where rollouts are not simply allowed, a new pool has to wait while another has vanished.
+func (c *Cluster) Recordable() map[string]string {
+	out := map[string]string{}
+	held := c.policy != catalog.Allow && len(Vanished(c.Record, c.Accepts)) > 0
+	if held {
+		maps.Copy(out, c.Record.Rollouts)
+	}
+	for pool, hash := range c.Accepts {
+		if accepted := c.Record.Rollouts[pool]; accepted != "" {
+			out[pool] = accepted
+		} else if !held {
+			out[pool] = hash
+		}
+	}
+	return out
 }
 
 // Unrecorded is an input of those clusters of in that have a worker pool without a recorded hash, or a recorded hash without a worker
@@ -67,7 +114,7 @@ func (in *Input) Unrecorded(records []*ledger.Record) *Input {
 			if p := planned[c.String()]; p != nil {
 				r = p
 			}
-			if r != nil && r.Released == "" && !recorded(c, r) {
+			if r != nil && r.Released == "" && (t.Records[c.Name] == nil || !recorded(c, r)) {
 				copied.Clusters = append(copied.Clusters, c)
 				copied.Records[c.Name] = r
 				copied.fresh[c.Name] = t.Records[c.Name] == nil

@@ -162,7 +162,17 @@ func (in *Input) RecordFile(holder string) string {
 	return path.Join(in.Folders.Ledger, "clusters", holder+".yaml")
 }
 
+// loadRecord reads the record of a cluster. That of one that had the name before is none: what it had may be another's by now.
 func (in *Input) loadRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, diag.List, error) {
+	r, found, err := in.readRecord(tree, c)
+	if r != nil && !found.Failed() && r.Released != "" {
+		return nil, nil, nil
+	}
+	return r, found, err
+}
+
+// readRecord reads the record of a cluster, released or not; nil when there is none.
+func (in *Input) readRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, diag.List, error) {
 	name := in.RecordFile(c.String())
 	data, err := fs.ReadFile(tree, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,8 +184,5 @@ func (in *Input) loadRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, dia
 		return nil, diag.List{diag.Errorf(diag.Pos{File: name}, "ledger/unreadable", "the record of %s cannot be read: %v", c, cause(err)).Hintf("restore the file from Git; do not pin another address")}, nil
 	}
 	r, found := ledger.ParseRecord(name, data)
-	if !found.Failed() && r.Released != "" { // of a cluster that had the name before; what it had may be another's by now
-		return nil, nil, nil
-	}
 	return r, found, nil
 }

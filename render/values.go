@@ -7,6 +7,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
 )
 
@@ -97,6 +98,35 @@ func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Made {
 		return nil
 	}
 	return &Made{Objects: append(made.others, made.stand), Pools: made.pools}
+}
+
+// OverlaidMade names the overlay because of which a part of a written cluster is not what it was, the chart making the same of it; "" when
+// that is not so. part takes the part out of what is made.
+func (p *Fleet) OverlaidMade(was, is *Cluster, part func(*Made) any) string {
+	b := &builder{in: p.Input, schemas: p.Schemas}
+	of := func(c *Cluster, objects []*manifest.Object) any {
+		made, err := b.assemble(c.draft, objects)
+		if err != nil {
+			return nil
+		}
+		return part(&Made{Objects: append(made.others, made.stand), Pools: made.pools})
+	}
+	a, z := of(was, was.draft.written.first), of(is, is.draft.written.first)
+	if a == nil || !topology.Equal(a, z) {
+		return ""
+	}
+	last := func(c *Cluster, before any) (name string) {
+		for _, s := range c.draft.written.stages {
+			if now := of(c, s.objects); !topology.Equal(before, now) {
+				name, before = s.overlay, now
+			}
+		}
+		return name
+	}
+	if name := last(is, z); name != "" {
+		return name
+	}
+	return last(was, a)
 }
 
 // withValue is a copy of values with another value at a path, or without one when it is nil.

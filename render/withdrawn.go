@@ -52,6 +52,13 @@ func (b *builder) unconfirmed(tier string) diag.List {
 	return b.placeholders[tier]
 }
 
+// lintSchemas finds files that are no schemas.
+func (b *builder) lintSchemas() {
+	found, err := b.in.Catalog.CheckSchemas()
+	b.found.Add(found...)
+	b.err = errors.Join(b.err, err)
+}
+
 // lintClasses finds what the values of class sources do to those who use them.
 func (b *builder) lintClasses() {
 	for _, key := range catalog.Sorted(b.in.Catalog.Classes) {

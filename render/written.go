@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strings"
 
 	"copyhold.dev/copyhold/catalog"
@@ -85,6 +86,9 @@ func (c *Cluster) Fed(field string) any {
 // Overlaid names the overlay because of which a part of a cluster is not what it was, the request and the ledger's record asking for the
 // same; "" when that is not so. get takes the part out of a Cluster.
 func (c *Cluster) Overlaid(was *Cluster, get func(*manifest.Object) any) string {
+	if c.Made != nil && was.Made != nil {
+		return c.overlaidStand(was, get)
+	}
 	if c.draft == nil || was.draft == nil || c.draft.composed == nil || was.draft.composed == nil || !topology.Equal(get(was.draft.composed), get(c.draft.composed)) {
 		return ""
 	}
@@ -92,6 +96,31 @@ func (c *Cluster) Overlaid(was *Cluster, get func(*manifest.Object) any) string 
 		return name
 	}
 	return was.draft.overlay(get)
+}
+
+// overlaidStand is Overlaid for a cluster that a chart makes: of the object that stands for it.
+func (c *Cluster) overlaidStand(was *Cluster, get func(*manifest.Object) any) string {
+	of := func(objects []*manifest.Object) any {
+		if i := slices.IndexFunc(objects, standsForCluster); i >= 0 {
+			return get(objects[i])
+		}
+		return nil
+	}
+	if !topology.Equal(of(was.draft.written.first), of(c.draft.written.first)) {
+		return ""
+	}
+	for _, d := range []*draft{c.draft, was.draft} {
+		name, before := "", of(d.written.first)
+		for _, s := range d.written.stages {
+			if now := of(s.objects); !topology.Equal(before, now) {
+				name, before = s.overlay, now
+			}
+		}
+		if name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // stage is a Cluster as an overlay has left it.

@@ -714,3 +714,33 @@ ledger/addresses/one/172.21.208.100.yaml:3:43: 172.21.208.100 is held by photon-
 		}
 	}
 }
+
+// A cluster that comes back has its accepted hashes, whenever that is, and nothing else of what it had; a new one has none.
+func TestHashesOutliveARelease(t *testing.T) {
+	const hashes = `rollouts: {md-0: "v1:0123456789abcdef"}`
+	for _, x := range []struct{ name, record, want string }{
+		{"released", `class: a/b, defaults: {size: small}, reason: sale, released: 2026-12-01, ` + hashes, "v1:0123456789abcdef"},
+		{"released, nothing accepted", `class: a/b, released: 2026-12-01`, ""},
+		{"running", `class: a/b, reason: sale, ` + hashes, "v1:0123456789abcdef"},
+		{"new", "", ""},
+	} {
+		f := map[string]string{}
+		if x.record != "" {
+			f["ledger/clusters/photon-prod/solar.yaml"] = record("photon-prod/solar", x.record)
+		}
+		plan, found := load(t, f).Plan(Planning{
+			Wanted: []Wanted{{Namespace: "photon-prod", Name: "solar", Class: "a/b", Defaults: map[string]any{"size": "large"}}},
+			Today:  "2027-06-01", Until: "2027-07-01", Namespaces: []string{"photon-prod"},
+		})
+		if found.Failed() || len(plan.Records) != 1 {
+			t.Fatalf("%s: %s, %d records", x.name, found, len(plan.Records))
+		}
+		r := plan.Records[0]
+		if r.Rollouts["md-0"] != x.want || r.Defaults["size"] != "large" || r.Released != "" || x.name != "running" && r.Reason != "" {
+			t.Errorf("%s: %+v", x.name, r.RecordSpec)
+		}
+		if said := strings.Contains(strings.Join(plan.Words, "\n"), "comes back after 2026-12-01"); said != (x.name == "released") {
+			t.Errorf("%s: %q", x.name, plan.Words)
+		}
+	}
+}

@@ -189,8 +189,13 @@ func (p *planner) say(format string, args ...any) {
 func (p *planner) serve(w Wanted) {
 	old := p.ledger.Records[w.holder()]
 	r := &Record{Namespace: w.Namespace, Name: w.Name}
-	if old != nil && old.Released == "" {
+	switch {
+	case old == nil:
+	case old.Released == "":
 		r.RecordSpec = old.RecordSpec
+	case len(old.Rollouts) > 0: // a released cluster runs until somebody has confirmed its prune: what was accepted of it still is
+		r.Rollouts = old.Rollouts
+		p.say("%s comes back after %s: the rollout hashes that were accepted then still are, and copyhold ack accepts others", w.holder(), old.Released)
 	}
 	for _, c := range w.Claims {
 		has := netip.Addr{}

@@ -58,6 +58,10 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 		kept = "it cannot be rendered any more; what runs stays as it is"
 	}
 	var err error
+	if was.Unreadable() {
+		r.Notes = append(c.notes(r), "the catalog of the base cannot be read: nothing is compared with what it was, and what is gone is not listed")
+		return r, nil
+	}
 	if r.Objects, err = Objects(was.Objects, is.Objects, is.Addresses, kept); err != nil {
 		return nil, err
 	}
@@ -143,10 +147,10 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 // judge compares two states that are both right.
 func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
 	if topology.HasMachinePools(was.Manifest) || topology.HasMachinePools(is.Manifest) {
-		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged"})
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged", Policy: is.RolloutPolicy().String()})
 	}
 	c.address(d, was, is)
-	paused(d, was, is)
+	c.paused(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
 	}
@@ -154,7 +158,7 @@ func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
 		return err
 	}
 	if len(d.Changes) == 0 && !sameButHashes(was.Manifest, is.Manifest) {
-		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "the Cluster itself changes, nothing that its control plane or its machines are made from"})
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "the Cluster itself changes, nothing that its control plane or its machines are made from", Causes: c.clusterCauses(was, is)})
 	}
 	return nil
 }
@@ -188,12 +192,37 @@ func (c *comparer) created(is *render.Cluster) *Diff {
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: "the new cluster cannot be rendered: " + first(is.Found)})
 		return d
 	}
-	if file := c.was.Entered(is.Request); file != "" {
+	switch file, released := c.was.Entered(is.Request); {
+	case released != "":
+		d.Changes = returns(is, fmt.Sprintf("it was released on %s (%s), and runs until somebody has confirmed its prune: whether it still does cannot be told from here", released, file))
+	case file != "":
 		d.Changes = append(d.Changes, Change{Action: Unknown, Machines: all(is), Words: "the base has it in its ledger (" + file + ") and no request for it that can be read: whether it runs, and as what, cannot be told from here"})
-		return d
+	case c.was.Unreadable():
+		d.Changes = append(d.Changes, Change{Action: Unknown, Machines: all(is), Words: "the catalog of the base cannot be read: whether it runs, and as what, cannot be told from here"})
+	default:
+		d.Changes = append(d.Changes, Change{Action: Create, Machines: all(is)})
 	}
-	d.Changes = append(d.Changes, Change{Action: Create, Machines: all(is)})
 	return d
+}
+
+// returns is what is said of a cluster under a name that the ledger knows from before: of each pool, since each has a hash to accept.
+func returns(is *render.Cluster, words string) []Change {
+	var out []Change
+	for _, pool := range catalog.Sorted(is.Accepts) {
+		m := poolMachines(is, pool)
+		out = append(out, heldTo(is, Change{Action: Unknown, Pool: pool, Machines: &m, Words: words}))
+	}
+	if len(out) == 0 {
+		out = append(out, Change{Action: Unknown, Machines: all(is), Words: words})
+	}
+	return out
+}
+
+// heldTo adds to a change of a pool how it stands with the lock on rollouts.
+func heldTo(is *render.Cluster, c Change) Change {
+	c.Hash, c.Policy = is.Accepts[c.Pool], is.RolloutPolicy().String()
+	c.Acknowledged = c.Hash != "" && is.Record != nil && is.Record.Rollouts[c.Pool] == c.Hash
+	return c
 }
 
 func (c *comparer) deleted(was *render.Cluster) *Diff {
@@ -253,17 +282,22 @@ func (c *comparer) address(d *Diff, was, is *render.Cluster) {
 	}
 }
 
-// paused tells of a cluster that Cluster API leaves alone, or no longer does.
-func paused(d *Diff, was, is *render.Cluster) {
-	of := func(c *render.Cluster) bool {
-		spec, _ := c.Manifest.Object["spec"].(map[string]any)
+// paused tells of a cluster that Cluster API leaves alone, or no longer does. Only an overlay pauses.
+func (c *comparer) paused(d *Diff, was, is *render.Cluster) {
+	of := func(o *manifest.Object) any {
+		spec, _ := o.Object["spec"].(map[string]any)
 		return spec["paused"] == true
 	}
-	switch before, after := of(was), of(is); {
+	before, after := of(was.Manifest) == true, of(is.Manifest) == true
+	var causes []Cause
+	if before != after {
+		causes = c.overlayCauses(was, is, of, Cause{Field: "paused", Before: before, After: after})
+	}
+	switch {
 	case before && !after:
-		d.Changes = append(d.Changes, Change{Action: Unknown, Machines: all(is), Words: "it is no longer paused: all that was changed meanwhile takes effect now, rollouts too"})
+		d.Changes = append(d.Changes, Change{Action: Unknown, Machines: all(is), Words: "it is no longer paused: all that was changed meanwhile takes effect now, rollouts too", Causes: causes, Policy: is.RolloutPolicy().String()})
 	case after:
-		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "it is paused: Cluster API does nothing of what is said here until that is taken away"})
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "it is paused: Cluster API does nothing of what is said here until that is taken away", Causes: causes})
 	}
 }
 
@@ -272,13 +306,13 @@ func all(c *render.Cluster) *Machines {
 	out := Machines{}
 	if c.Made != nil {
 		for name := range c.Made.Pools {
-			out = out.plus(machinesOf(c, name))
+			out = out.plus(poolMachines(c, name))
 		}
 		return &out
 	}
 	if c.Chart == nil && c.Manifest != nil {
 		for _, name := range topology.PoolNames(c.Manifest) {
-			out = out.plus(machines(topology.PoolOf(c.Manifest, name)))
+			out = out.plus(poolMachines(c, name))
 		}
 		return &out
 	}
@@ -286,6 +320,14 @@ func all(c *render.Cluster) *Machines {
 		out = out.plus(asked(p))
 	}
 	return &out
+}
+
+// poolMachines are the machines of one pool of a cluster that is rendered.
+func poolMachines(c *render.Cluster, pool string) Machines {
+	if c.Made != nil {
+		return machinesOf(c, pool)
+	}
+	return machines(topology.PoolOf(c.Manifest, pool))
 }
 
 func asked(p request.Pool) Machines {

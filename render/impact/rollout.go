@@ -116,8 +116,8 @@ func onlyAfterGone(differences []topology.Difference) bool {
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

@@ -106,10 +106,14 @@ func (c Change) short(named bool) string {
 	return s + ": " + strings.Join(why, "; ")
 }
 
-// lock says how a rollout stands with the policy.
+// lock says how a change stands with the policy, in agreement with what generate does.
 func (c Change) lock() string {
 	switch {
-	case !c.Action.AtLeast(Rollout) || c.Hash == "" || c.Pool == "" || c.Action == Frozen || c.Policy == "allow" || c.Policy == "":
+	case c.Policy == "allow" || c.Policy == "":
+		return ""
+	case c.Hash == "" && (c.Action == Unknown || c.Action == Rollout):
+		return "the lock does not hold this"
+	case c.Hash == "":
 		return ""
 	case c.Acknowledged:
 		return "acknowledged"
@@ -139,8 +143,11 @@ func (d *Diff) details(b *strings.Builder) {
 		for _, x := range c.Differences {
 			fmt.Fprintf(b, "        %s\n", x)
 		}
-		if mark := c.lock(); mark != "" {
+		switch mark := c.lock(); {
+		case mark != "" && c.Hash != "":
 			fmt.Fprintf(b, "        %s; rollout hash %s\n", mark, c.Hash)
+		case mark != "":
+			fmt.Fprintf(b, "        %s\n", mark)
 		}
 	}
 	if d.Digest != "" {

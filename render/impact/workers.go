@@ -7,6 +7,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
 )
 
@@ -59,6 +60,7 @@ func poolsOf(c *render.Cluster) (map[string]*topology.Pool, error) {
 // comings tells pools that come and go, and those that only seem to: Cluster API knows a pool by its name, so a new name is a new pool.
 func comings(was, is *render.Cluster, gone, fresh []string) []Change {
 	var out []Change
+	left := len(gone) > 0
 	for _, name := range gone {
 		old := topology.PoolOf(was.Manifest, name)
 		m := machines(old)
@@ -75,15 +77,32 @@ func comings(was, is *render.Cluster, gone, fresh []string) []Change {
 		}
 		n := fresh[twin]
 		fresh = append(fresh[:twin:twin], fresh[twin+1:]...)
-		out = append(out, Change{Action: Replace, Pool: name, Machines: &m,
-			Words:  fmt.Sprintf("worker pool %s gives way to %s: to Cluster API these are two pools, so %s and the new ones come without waiting for each other", name, n, goes(m)),
-			Causes: []Cause{at(is.Request.KeyAt("spec", "workers", n), "workers", name, n)}})
+		out = append(out, replaced(is, name, n, m))
 	}
 	for _, name := range fresh {
 		m := machines(topology.PoolOf(is.Manifest, name))
-		out = append(out, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Accepts[name], Causes: []Cause{at(is.Request.KeyAt("spec", "workers", name), "workers."+name, nil, "new")}})
+		out = append(out, comes(is, name, m, left))
 	}
 	return out
+}
+
+// replaced is a pool that comes in place of another.
+func replaced(is *render.Cluster, old, fresh string, m Machines) Change {
+	c := heldTo(is, Change{Action: Replace, Pool: fresh, Machines: &m,
+		Words:  fmt.Sprintf("worker pool %s gives way to %s: to Cluster API these are two pools, so %s and the new ones come without waiting for each other", old, fresh, goes(m)),
+		Causes: []Cause{at(is.Request.KeyAt("spec", "workers", fresh), "workers", old, fresh)}})
+	c.Pool = old
+	return c
+}
+
+// comes is a pool that is new. One that comes while another goes, or after one that the ledger still has, or that the ledger has itself
+// from before, has to be accepted.
+func comes(is *render.Cluster, pool string, m Machines, left bool) Change {
+	c := Change{Action: Create, Pool: pool, Machines: &m, Hash: is.Accepts[pool], Causes: []Cause{at(is.Request.KeyAt("spec", "workers", pool), "workers."+pool, nil, "new")}}
+	if r := is.Record; left || r != nil && (r.Rollouts[pool] != "" && r.Rollouts[pool] != is.Accepts[pool] || len(render.Vanished(r, is.Accepts)) > 0) {
+		return heldTo(is, c)
+	}
+	return c
 }
 
 func goes(m Machines) string {
@@ -115,7 +134,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 	old, now := topology.PoolOf(was.Manifest, name), topology.PoolOf(is.Manifest, name)
 	m := machines(old)
 	hash, then := is.Accepts[name], was.Accepts[name]
-	change := Change{Pool: name, Machines: &m, Hash: hash, Policy: is.RolloutPolicy().String()}
+	change := heldTo(is, Change{Pool: name, Machines: &m})
 	var out []Change
 	switch {
 	case hash != then:
@@ -124,7 +143,6 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 			return nil, err
 		}
 		change.Action, change.Words, change.Causes, change.Differences = answer.action, answer.words, answer.causes, answer.differences
-		change.Acknowledged = is.Record != nil && is.Record.Rollouts[name] == hash
 		if change.Action != None {
 			out = append(out, change)
 		}
@@ -134,7 +152,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 			return nil, err
 		}
 		if refused != "" {
-			change.Action, change.Words = Frozen, refused
+			change.Action, change.Words, change.Policy = Frozen, refused, ""
 			out = append(out, change)
 		}
 	}
@@ -142,22 +160,25 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 		out = append(out, Change{Action: InPlace, Pool: name, Words: held(before, after)})
 	}
 	if before.OnDelete() && !after.OnDelete() && len(out) == 0 {
-		out = append(out, Change{Action: Unknown, Pool: name, Machines: &m, Words: "the pool's strategy is no longer OnDelete: machines that were to be replaced when somebody deletes them are replaced now, and only the management cluster knows whether there are any"})
+		out = append(out, strategyEnds(is, name, m, c.settingCauses(was, is, name, "rollout")))
 	}
 	if skew := imageSkew(before, after); skew != "" {
 		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
 	}
 	if to := machines(now); to != m {
+		get := func(o *manifest.Object) any { return machines(topology.PoolOf(o, name)) }
 		out = append(out, Change{Action: Scale, Pool: name, Machines: &to, Words: "from " + m.String() + " to " + to.String(),
-			Causes: []Cause{at(is.Request.At("spec", "workers", name), "workers."+name, m.String(), to.String())}})
+			Causes: c.overlayCauses(was, is, get, at(is.Request.At("spec", "workers", name), "workers."+name, m.String(), to.String()))})
 	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
-		cause := at(is.Request.At("spec", "workers", name), "workers."+name, nil, nil)
-		if topology.Equal(old, now) {
-			cause = Cause{Field: "class " + is.Class.Key().String(), Class: true}
-		}
-		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: []Cause{cause}})
+		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: c.settingCauses(was, is, name)})
 	}
 	return out, nil
+}
+
+// strategyEnds is a pool whose machines were left to be replaced by hand. No hash tells whether any were.
+func strategyEnds(is *render.Cluster, pool string, m Machines, causes []Cause) Change {
+	return Change{Action: Unknown, Pool: pool, Machines: &m, Causes: causes, Policy: is.RolloutPolicy().String(),
+		Words: "the pool's strategy is no longer OnDelete: machines that were to be replaced when somebody deletes them are replaced now, and only the management cluster knows whether there are any"}
 }
 
 // waits reports whether a pool stays as it is while its cluster is upgraded.

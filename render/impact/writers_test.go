@@ -89,3 +89,37 @@ func TestForms(t *testing.T) {
 		t.Errorf("read back: %+v", back)
 	}
 }
+
+// What a line says of the lock is what generate does: it goes by the hash that is accepted, whatever becomes of the machines.
+func TestLock(t *testing.T) {
+	const hash = "v1:0123456789abcdef"
+	for _, x := range []struct {
+		change impact.Change
+		want   string
+	}{
+		{impact.Change{Action: impact.Rollout, Hash: hash, Policy: "allow"}, ""},
+		{impact.Change{Action: impact.Rollout, Hash: hash, Policy: "warn"}, "not acknowledged"},
+		{impact.Change{Action: impact.Rollout, Hash: hash, Policy: "acknowledge"}, "not acknowledged: generate refuses it"},
+		{impact.Change{Action: impact.InPlace, Hash: hash, Policy: "acknowledge"}, "not acknowledged: generate refuses it"},
+		{impact.Change{Action: impact.OnDelete, Hash: hash, Policy: "acknowledge"}, "not acknowledged: generate refuses it"},
+		{impact.Change{Action: impact.Replace, Hash: hash, Policy: "acknowledge", Acknowledged: true}, "acknowledged"},
+		{impact.Change{Action: impact.Create, Hash: hash}, ""},
+		{impact.Change{Action: impact.Unknown, Policy: "acknowledge"}, "the lock does not hold this"},
+		{impact.Change{Action: impact.Unknown, Policy: "warn"}, "the lock does not hold this"},
+		{impact.Change{Action: impact.Unknown, Policy: "allow"}, ""},
+		{impact.Change{Action: impact.Unknown, Hash: "unknown-" + hash, Policy: "acknowledge"}, "not acknowledged: generate refuses it"},
+	} {
+		x.change.Pool, x.change.Words = "md-0", "words"
+		r := impact.Nothing(0)
+		r.Clusters = []*impact.Diff{{Namespace: "photon-prod", Name: "solar", Changes: []impact.Change{x.change}}}
+		var b bytes.Buffer
+		if err := r.Text(&b, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		line, _, _ := strings.Cut(b.String(), "\n")
+		_, got, _ := strings.Cut(line, "md-0: words")
+		if got = strings.TrimPrefix(got, "; "); got != x.want {
+			t.Errorf("%s under %q, acknowledged %v: %q, want %q", x.change.Action, x.change.Policy, x.change.Acknowledged, got, x.want)
+		}
+	}
+}

@@ -5,10 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-
-	"golang.org/x/mod/semver"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
@@ -41,12 +38,12 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 			return d, nil
 		}
 	}
-	if why := kamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
+	if why := render.KamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
 		at := is.Request.At("spec", "version")
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
 		return d, nil
 	}
-	paused(d, was, is)
+	c.paused(d, was, is)
 	c.address(d, was, is)
 	c.endpoint(d, was, is)
 	if err := c.writtenObjects(d, was, is, a, b); err != nil {
@@ -56,7 +53,8 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 		return nil, err
 	}
 	if len(d.Changes) == 0 {
-		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels or annotations of its objects, nothing that its control plane or its machines are made from"})
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels or annotations of its objects, nothing that its control plane or its machines are made from",
+			Causes: c.writtenCauses(was, is, func(w *render.Made) any { return w.Objects })})
 	}
 	return d, nil
 }
@@ -75,25 +73,6 @@ func changesShape(was, is *render.Cluster) Change {
 		}
 	}
 	return Change{}
-}
-
-// kamajiRefuses says why Kamaji's webhook takes a control plane to no such version (internal/webhook/handlers/tcp_version.go of Kamaji).
-// Nobody else looks: Cluster API's rules on versions are for topologies.
-func kamajiRefuses(was, is string) string {
-	minor := func(v string) int {
-		n, err := strconv.Atoi(strings.TrimPrefix(semver.MajorMinor(v), semver.Major(v)+"."))
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	switch {
-	case semver.Compare(is, was) < 0:
-		return fmt.Sprintf("Kamaji's webhook refuses to go back from %s to %s: the control plane stays as it is, and the sync goes no further", was, is)
-	case semver.Major(was) != semver.Major(is) || minor(is)-minor(was) > 1:
-		return fmt.Sprintf("Kamaji's webhook refuses to skip a minor between %s and %s: the control plane stays as it is, and the sync goes no further", was, is)
-	}
-	return ""
 }
 
 // objectsOf are all manifests of a written cluster.
@@ -144,6 +123,9 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 			d.Changes = append(d.Changes, Change{Action: InPlace, Words: id.Kind + " " + id.Name + " goes once somebody confirms the prune"})
 			continue
 		}
+		if id.Kind == "Cluster" && sameButPaused(before, after) { // a pause is said by itself
+			continue
+		}
 		action := InPlace
 		if id.Kind == "KamajiControlPlane" || id.Kind == "TenantControlPlane" {
 			action = ControlPlane
@@ -168,6 +150,12 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 	return nil
 }
 
+func sameButPaused(a, b *manifest.Object) bool {
+	x, _ := a.Object["spec"].(map[string]any)
+	y, _ := b.Object["spec"].(map[string]any)
+	return equalBut("paused", x, y)
+}
+
 func specIn(w *render.Made, id manifest.ID) any {
 	for _, o := range w.Objects {
 		if manifest.IDOf(o) == id {
@@ -180,6 +168,9 @@ func specIn(w *render.Made, id manifest.ID) any {
 // writtenCauses finds which values of the chart make a part of a cluster other than it was, by rendering the cluster as it was with one
 // change at a time.
 func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made) any) []Cause {
+	if name := c.is.OverlaidMade(was, is, part); name != "" {
+		return []Cause{c.overlayCause(name, Cause{})}
+	}
 	base := c.was.Rewritten(was, was)
 	if base == nil {
 		return nil
@@ -187,7 +178,7 @@ func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made
 	differs := func(w *render.Made) bool { return w != nil && !topology.Equal(part(base), part(w)) }
 	var out []Cause
 	if was.Chart.Digest != is.Chart.Digest && differs(c.was.Rewritten(was, is)) {
-		out = append(out, Cause{Field: "chart " + is.Chart.Folder, Class: true})
+		out = append(out, c.chartCause(was, is))
 	}
 	changes := was.ValueChanges(is)
 	for _, v := range changes {
@@ -200,13 +191,25 @@ func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made
 			out = append(out, causeOf(v))
 		}
 		if was.Chart.Digest != is.Chart.Digest {
-			out = append(out, Cause{Field: "chart " + is.Chart.Folder, Class: true})
+			out = append(out, c.chartCause(was, is))
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, Cause{Field: "overlays of the catalog, or schemas in it", Class: true})
+		out = append(out, Cause{Field: "overlays of the catalog, or schemas in it", Class: true}) // more than one overlay, or what they are given
 	}
 	return out
+}
+
+// chartCause is why a cluster has another chart: its request names another tier, or the tier another chart, or the chart is edited.
+func (c *comparer) chartCause(was, is *render.Cluster) Cause {
+	if a, b := was.Request.Spec.Tier, is.Request.Spec.Tier; a != b {
+		return at(is.Request.At("spec", "tier"), "tier", a, b)
+	}
+	tier := is.Request.Spec.Tier
+	if a, b := was.Chart.Folder, is.Chart.Folder; a != b {
+		return at(c.is.Input.Catalog.At("tiers", tier, "chart"), "chart of tier "+tier, a, b)
+	}
+	return Cause{Field: "chart " + is.Chart.Folder, Class: true}
 }
 
 // deploymentOf is the MachineDeployment of a worker pool.
@@ -228,6 +231,7 @@ func machinesOf(c *render.Cluster, pool string) Machines {
 func (c *comparer) writtenPools(d *Diff, was, is *render.Cluster) error {
 	before, after := was.Made.Pools, is.Made.Pools
 	var fresh []string
+	left := slices.ContainsFunc(catalog.Sorted(before), func(name string) bool { return after[name] == nil })
 	for _, name := range catalog.Sorted(after) {
 		if before[name] == nil {
 			fresh = append(fresh, name)
@@ -236,10 +240,7 @@ func (c *comparer) writtenPools(d *Diff, was, is *render.Cluster) error {
 	for _, name := range catalog.Sorted(before) {
 		if after[name] == nil && len(fresh) > 0 { // to Cluster API these are two pools
 			m := machinesOf(was, name)
-			at := is.Request.KeyAt("spec", "workers", fresh[0])
-			d.Changes = append(d.Changes, Change{Action: Replace, Pool: name, Machines: &m,
-				Words:  fmt.Sprintf("worker pool %s gives way to %s: to Cluster API these are two pools, so %s and the new ones come without waiting for each other", name, fresh[0], goes(m)),
-				Causes: []Cause{{At: at.String(), pos: at, Field: "workers", Before: name, After: fresh[0]}}})
+			d.Changes = append(d.Changes, replaced(is, name, fresh[0], m))
 			fresh = fresh[1:]
 			continue
 		}
@@ -257,9 +258,7 @@ func (c *comparer) writtenPools(d *Diff, was, is *render.Cluster) error {
 		d.Changes = append(d.Changes, changes...)
 	}
 	for _, name := range fresh {
-		m := machinesOf(is, name)
-		at := is.Request.KeyAt("spec", "workers", name)
-		d.Changes = append(d.Changes, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Hashes[name], Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, After: "new"}}})
+		d.Changes = append(d.Changes, comes(is, name, machinesOf(is, name), left))
 	}
 	return nil
 }
@@ -278,8 +277,10 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 		if err != nil {
 			return nil, err
 		}
-		change := Change{Action: Rollout, Pool: name, Machines: &m, Hash: is.Hashes[name], Policy: is.RolloutPolicy().String(), Differences: plain(differences)}
-		change.Acknowledged = is.Record != nil && is.Record.Rollouts[name] == is.Hashes[name]
+		change := heldTo(is, Change{Action: Rollout, Pool: name, Machines: &m, Differences: plain(differences)})
+		if is.Hashes[name] == was.Hashes[name] { // by what is in no hash
+			change.Hash, change.Acknowledged = "", false
+		}
 		switch {
 		case onDelete:
 			change.Action, change.Words = OnDelete, "the pool's strategy is OnDelete: a machine takes the new form when somebody deletes it"
@@ -294,6 +295,9 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return c.hashIn(w, name) })
 		out = append(out, change)
 	}
+	if before.OnDelete() && !after.OnDelete() && len(out) == 0 {
+		out = append(out, strategyEnds(is, name, m, c.writtenCauses(was, is, settingsOf(name))))
+	}
 	if skew := imageSkew(before, after); skew != "" {
 		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
 	}
@@ -303,17 +307,22 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 		cause.Before, cause.After = m.String(), n.String()
 		out = append(out, Change{Action: Scale, Pool: name, Machines: &n, Words: "from " + m.String() + " to " + n.String(), Causes: []Cause{cause}})
 	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
-		if causes := c.writtenCauses(was, is, func(w *render.Made) any {
-			if p := w.Pools[name]; p != nil {
-				return p.Settings()
-			}
-			return nil
-		}); len(causes) > 0 {
-			cause = causes[0]
+		causes := c.writtenCauses(was, is, settingsOf(name))
+		if len(causes) == 0 {
+			causes = []Cause{cause}
 		}
-		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: []Cause{cause}})
+		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: causes[:1]})
 	}
 	return out, nil
+}
+
+func settingsOf(pool string) func(*render.Made) any {
+	return func(w *render.Made) any {
+		if p := w.Pools[pool]; p != nil {
+			return p.Settings()
+		}
+		return nil
+	}
 }
 
 // hashIn is the rollout hash of a worker pool.

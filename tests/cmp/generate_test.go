@@ -261,7 +261,7 @@ func TestLock(t *testing.T) {
 	}
 	edit(t, root, "catalog/classes/kmetal/values.yaml", "small: {cores: 2", "small: {cores: 5")
 	_, err = s.generate(t.Context(), c)
-	if err == nil || !strings.Contains(err.Error(), "of photon-prod/solar would be replaced") || !strings.Contains(err.Error(), "[rollout/unacknowledged]") || !strings.Contains(err.Error(), "copyhold ack photon-prod/solar accepts it") {
+	if err == nil || !strings.Contains(err.Error(), "of photon-prod/solar is not as it was accepted") || !strings.Contains(err.Error(), "[rollout/unacknowledged]") || !strings.Contains(err.Error(), "copyhold ack photon-prod/solar accepts it") {
 		t.Errorf("an edit of the class: %v", err)
 	}
 	// A cluster that is not touched can have an application of its own.
