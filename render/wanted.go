@@ -45,7 +45,16 @@ func (b *builder) wanted() (Wanted, diag.List, error) {
 			}
 		}
 	}
-	found, err := b.inParts(func(p *part) { p.want(out.Pools) }, func(p *part) { out.Clusters = append(out.Clusters, p.wanted...) })
+	var drafts []*draft
+	found, err := b.inParts(func(p *part) { p.want(out.Pools) }, func(p *part) {
+		out.Clusters = append(out.Clusters, p.wanted...)
+		drafts = append(drafts, p.drafts...)
+	})
+	if b.planning {
+		contested, failed := b.contested(drafts)
+		found.Add(contested...)
+		err = errors.Join(err, failed)
+	}
 	return out, found, err
 }
 
@@ -78,6 +87,7 @@ func (p *part) want(pools map[string]ledger.Pool) {
 				drafts = append(drafts, d)
 			}
 		}
+		p.drafts = append(p.drafts, drafts...)
 		if p.planning {
 			p.enter(t, drafts)
 		}
