@@ -82,6 +82,7 @@ func (b *builder) inspect(d *draft, objects []*manifest.Object) diag.List {
 		i.references(stand[0], objects)
 	}
 	i.deployments(objects)
+	i.readOnce(objects)
 	return i.found
 }
 

@@ -28,6 +28,7 @@ const (
 // settings finds variables that nothing would read, and addresses that cannot be meant.
 func (d *draft) settings(c *catalog.Catalog) {
 	d.kamajiNames()
+	d.networkKept()
 	if d.chart == nil {
 		return
 	}
@@ -75,6 +76,18 @@ func (d *draft) unread() {
 	if at := variable(strings.Join(path, ".")); path != nil && d.request.Has(at...) && !custom {
 		d.found.Add(diag.Errorf(d.request.At(at...), "variable/no-effect", "%s has no effect: no worker pool is of size %s", strings.Join(path, "."), customSize).
 			Hintf("give a worker pool size: %s, or remove it", customSize))
+	}
+}
+
+// networkKept finds other ranges for a running cluster in the change that brings them. Neither Cluster API nor Kamaji refuses them, and
+// nothing that runs takes them.
+func (d *draft) networkKept() {
+	if d.isNew() || d.base == nil || d.base.of(d.request) == nil {
+		return
+	}
+	if field, was, is := d.request.NetworkChange(d.base.of(d.request)); field != "" {
+		d.found.Add(diag.Errorf(d.request.At("spec", "clusterNetwork", field), "network/changed", "clusterNetwork.%s of %s changes from %s to %s, and it cannot be changed later: what runs keeps the addresses and names that it has", field, d.request, was, is).
+			Hintf("put it back; other ranges are for another cluster"))
 	}
 }
 

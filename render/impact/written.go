@@ -56,7 +56,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 		return nil, err
 	}
 	if len(d.Changes) == 0 {
-		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels or annotations of its objects, nothing that its control plane or its machines are made from"})
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels, annotations or data of its objects, nothing that its control plane or its machines are made from"})
 	}
 	return d, nil
 }
@@ -142,6 +142,10 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 			continue
 		case after == nil:
 			d.Changes = append(d.Changes, Change{Action: InPlace, Words: id.Kind + " " + id.Name + " goes once somebody confirms the prune"})
+			continue
+		}
+		if change, found := c.readOnce(was, is, before, after); found {
+			d.Changes = append(d.Changes, change)
 			continue
 		}
 		action := InPlace
