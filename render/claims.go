@@ -73,7 +73,7 @@ func (b *builder) contested(drafts []*draft) (diag.List, error) {
 	for _, d := range drafts {
 		own = append(own, d.claims()...)
 	}
-	if len(own) == 0 {
+	if len(own) == 0 || b.probing {
 		return nil, nil
 	}
 	beside, err := b.unasked(drafts)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
@@ -127,6 +128,9 @@ func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) l
 	c := d.request
 	d.readVariables()
 	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.shape(), Defaults: defaults}
+	if d.chart != nil {
+		w.Later = slices.DeleteFunc(catalog.Sorted(defaults), d.chart.Needs)
+	}
 	if d.takesAddress() {
 		w.Claims = append(w.Claims, ledger.Claim{Field: "address", Pool: d.tier.AddressPool, Pin: address(c.Spec.Address), At: c.At(d.origin("address")...)})
 	}
