@@ -46,6 +46,7 @@ type TierChart struct {
 	chart  *chart.Chart
 	values map[string]any // the chart's own and the catalog's, without what a request says
 	takes  map[string]bool
+	own    map[string]bool // variables that the chart itself has a default for
 }
 
 // Option is a variable of a chart, or a field of one, as values.schema.json declares it.
@@ -57,7 +58,8 @@ type Option struct {
 	Choices  []string
 	Bounds   string
 	Text     string
-	whole    bool // nothing is declared below it
+	Examples []any // values of its kind that the chart takes
+	whole    bool  // nothing is declared below it
 }
 
 // TierChart reads the chart of a tier. What is wrong with it is found; there is no chart then.
@@ -97,6 +99,10 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 	delete(out.values, "variables")
 	out.Defaults = map[string]any{}
 	out.options(resolver{schema}, fields["variables"], nil, variables)
+	out.own = map[string]bool{}
+	for place := range out.Defaults {
+		out.own[place] = true
+	}
 	found.Add(c.tierDefaults(name, out)...)
 	for _, field := range Computed {
 		if _, ok := out.values[field]; ok {
@@ -154,6 +160,7 @@ func (t *TierChart) options(r resolver, schema any, path []string, value any) {
 		inner, _ := f["properties"].(map[string]any)
 		o := Option{Path: strings.Join(here, "."), Type: typeOf(f), Required: slices.Contains(required, any(name)), Bounds: bounds(f), whole: len(inner) == 0}
 		o.Text, _ = f["description"].(string)
+		o.Examples, _ = f["examples"].([]any)
 		choices, _ := f["enum"].([]any)
 		for _, v := range choices {
 			o.Choices = append(o.Choices, fmt.Sprint(v))
@@ -204,6 +211,10 @@ func bounds(s map[string]any) string {
 
 // Takes reports whether the chart has a use for a field of a request: for one of Computed, or for a variable that it feeds.
 func (t *TierChart) Takes(field string) bool { return t.takes[field] }
+
+// Needs reports whether the chart has a default of its own for a variable, which its templates may count on. A default that only the
+// tier gives is for clusters that come later: those that run were admitted without it.
+func (t *TierChart) Needs(path string) bool { return t.own[path] }
 
 // Has reports whether the chart has a variable at a path.
 func (t *TierChart) Has(path string) bool {

@@ -103,7 +103,9 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		}
 	})
 	found.Add(doubled(b.in, held)...)
-	found.Add(doubledPorts(drafts)...)
+	contested, failed := b.contested(drafts)
+	found.Add(contested...)
+	err = errors.Join(err, failed)
 	if in.Complete {
 		found.Add(b.idleOverlays(seen)...)
 	}

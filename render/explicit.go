@@ -170,7 +170,7 @@ func (d *draft) dressChart() {
 		d.defaults[place] = plain(d.record.Defaults[place])
 	}
 	for _, place := range catalog.Sorted(today) {
-		if _, recorded := d.defaults[place]; !recorded {
+		if _, recorded := d.defaults[place]; !recorded && d.chart.Needs(place) {
 			d.found.Add(diag.Warnf(d.record.At("spec", "defaults"), "ledger/unrecorded-default", "the default of %s is new in the chart %s and not recorded for %s: today's is used", place, d.chart.Folder, d.request))
 			d.defaults[place] = today[place]
 		}

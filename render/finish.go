@@ -48,8 +48,11 @@ func (b *builder) keptWritten(d *draft) diag.List {
 	if d.written == nil || slices.Equal(d.written.first, d.written.objects) {
 		return nil
 	}
-	var found diag.List
-	for _, f := range b.inspect(d, d.written.objects) {
+	var found, all diag.List
+	for i, o := range d.written.first {
+		all.Add(d.handed(o, d.written.objects[i])...)
+	}
+	for _, f := range append(all, b.inspect(d, d.written.objects)...) {
 		if f.Severity == diag.Error {
 			found.Add(diag.Errorf(b.in.Catalog.At("overlays"), "overlay/refused", "what overlays make of %s is refused: %s", d.request, f.Message))
 		}

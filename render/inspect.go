@@ -20,6 +20,9 @@ const (
 	metalLBAddresses  = "metallb.io/loadBalancerIPs"
 )
 
+// addressAnnotations are the annotations by which load balancers are asked for an address: MetalLB's, and as it was called before.
+var addressAnnotations = []string{metalLBAddresses, "metallb.universe.tf/loadBalancerIPs"}
+
 // standsForCluster reports whether an object is what a cluster is known by: its Cluster, or the hosted control plane of one whose
 // machines nobody manages here.
 func standsForCluster(o *manifest.Object) bool {
@@ -52,6 +55,11 @@ func (b *builder) inspect(d *draft, objects []*manifest.Object) diag.List {
 		i.owned(o)
 		i.named(o, o.Object, "")
 		i.addressed(o)
+		i.metalStack(o, objects)
+		if hostedByKamaji(o) {
+			i.nodePorts(o, objects)
+			i.found.Add(i.d.kamajiName(o.GetName())...)
+		}
 		if standsForCluster(o) {
 			stand = append(stand, o)
 		}
@@ -74,6 +82,7 @@ func (b *builder) inspect(d *draft, objects []*manifest.Object) diag.List {
 		i.references(stand[0], objects)
 	}
 	i.deployments(objects)
+	i.readOnce(objects)
 	return i.found
 }
 
@@ -150,9 +159,13 @@ func (i *inspector) named(o *manifest.Object, v any, path string) {
 
 // Where kinds have the address and the version of a cluster's control plane.
 var (
-	addressPaths = map[string][][]string{
-		"KamajiControlPlane": {{"spec", "network", "serviceAddress"}, {"spec", "network", "serviceAnnotations", metalLBAddresses}},
-		"TenantControlPlane": {{"spec", "networkProfile", "address"}, {"spec", "controlPlane", "service", "additionalMetadata", "annotations", metalLBAddresses}},
+	addressPaths = map[string][]string{
+		"KamajiControlPlane": {"spec", "network", "serviceAddress"},
+		"TenantControlPlane": {"spec", "networkProfile", "address"},
+	}
+	annotationPaths = map[string][]string{ // of the control plane's Service
+		"KamajiControlPlane": {"spec", "network", "serviceAnnotations"},
+		"TenantControlPlane": {"spec", "controlPlane", "service", "additionalMetadata", "annotations"},
 	}
 	versionPaths = map[string][]string{
 		"KamajiControlPlane": {"spec", "version"}, "TenantControlPlane": {"spec", "kubernetes", "version"}, "MachineDeployment": {"spec", "template", "spec", "version"},
@@ -167,9 +180,15 @@ func (i *inspector) addressed(o *manifest.Object) {
 	if lookup(o.Object, []string{"spec", "controlPlane", "service", "serviceType"}) == "NodePort" { // of a host, which many share: ports tell them apart
 		want, _ = d.effectiveAt("controlPlane.network.nodeAddress").(string)
 	}
-	for _, path := range addressPaths[id.Kind] {
-		if v := lookup(o.Object, path); ours && v != nil && text(v) != text(nilIfEmpty(want)) || ours && v == nil && want != "" && !slices.Contains(path, metalLBAddresses) {
-			i.fault("chart/unledgered-address", "makes %s of %s with %s %v, want %v, which is from the ledger", id, d.request, strings.Join(path[1:], "."), text(v), text(nilIfEmpty(want)))
+	wants := func(path []string, required bool) {
+		if v := lookup(o.Object, path); v != nil && text(v) != text(nilIfEmpty(want)) || v == nil && want != "" && required {
+			i.fault("chart/unledgered-address", "makes %s of %s with %s %v, want %v, which is from the ledger", id, d.request, joinPath(path[1:]), text(v), text(nilIfEmpty(want)))
+		}
+	}
+	if path := addressPaths[id.Kind]; path != nil && ours {
+		wants(path, true)
+		for _, key := range addressAnnotations {
+			wants(append(slices.Clone(annotationPaths[id.Kind]), key), false)
 		}
 	}
 	host, _ := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "host"}).(string)
@@ -182,6 +201,8 @@ func (i *inspector) addressed(o *manifest.Object) {
 		}
 	}
 }
+
+func joinPath(path []string) string { return strings.Join(path, ".") }
 
 func nilIfEmpty(s string) any {
 	if s == "" {

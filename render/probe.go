@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"path"
+	"strings"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -39,6 +40,11 @@ const (
 kind: SubnetRequest
 metadata: {name: probe}
 spec: {cidr: 198.51.100.0/24, gateway: 198.51.100.1, serverAddresses: 198.51.100.200-198.51.100.254}
+---
+apiVersion: copyhold.dev/v1alpha1
+kind: SubnetRequest
+metadata: {name: probe-two}
+spec: {cidr: 192.0.2.0/24}
 `
 )
 
@@ -84,7 +90,8 @@ func (p *Prober) record(c *request.Cluster, other bool) *ledger.Record {
 			r.Defaults = class.Defaults()
 		}
 	}
-	if pool, ok := p.b.in.Catalog.Pools[tier.AddressPool]; ok {
+	service := lookup(c.Spec.Variables, strings.Split(networkVariables+"serviceType", "."))
+	if pool, ok := p.b.in.Catalog.Pools[tier.AddressPool]; ok && (tier.Chart == "" || service == nil || service == "LoadBalancer") {
 		used := map[netip.Addr]string{}
 		for range 2 {
 			a, ok := pool.Pick(c.String(), used)

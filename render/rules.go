@@ -51,6 +51,7 @@ func (d *draft) rules(c *catalog.Catalog, t *Tenant) {
 	d.placement()
 	d.names()
 	d.nodePort()
+	d.settings(c)
 	d.dataStore(c, t.terms)
 	d.resources()
 	d.network(c, t)

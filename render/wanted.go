@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
@@ -45,7 +46,16 @@ func (b *builder) wanted() (Wanted, diag.List, error) {
 			}
 		}
 	}
-	found, err := b.inParts(func(p *part) { p.want(out.Pools) }, func(p *part) { out.Clusters = append(out.Clusters, p.wanted...) })
+	var drafts []*draft
+	found, err := b.inParts(func(p *part) { p.want(out.Pools) }, func(p *part) {
+		out.Clusters = append(out.Clusters, p.wanted...)
+		drafts = append(drafts, p.drafts...)
+	})
+	if b.planning {
+		contested, failed := b.contested(drafts)
+		found.Add(contested...)
+		err = errors.Join(err, failed)
+	}
 	return out, found, err
 }
 
@@ -78,6 +88,7 @@ func (p *part) want(pools map[string]ledger.Pool) {
 				drafts = append(drafts, d)
 			}
 		}
+		p.drafts = append(p.drafts, drafts...)
 		if p.planning {
 			p.enter(t, drafts)
 		}
@@ -117,6 +128,9 @@ func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) l
 	c := d.request
 	d.readVariables()
 	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.shape(), Defaults: defaults}
+	if d.chart != nil {
+		w.Later = slices.DeleteFunc(catalog.Sorted(defaults), d.chart.Needs)
+	}
 	if d.takesAddress() {
 		w.Claims = append(w.Claims, ledger.Claim{Field: "address", Pool: d.tier.AddressPool, Pin: address(c.Spec.Address), At: c.At(d.origin("address")...)})
 	}

@@ -161,7 +161,7 @@ func plainWords(e *jsonschema.ValidationError) string {
 		if len(k.Want) == 1 {
 			return "want " + choices(k.Want)
 		}
-		return "want one of " + choices(k.Want)
+		return clip("want one of " + choices(k.Want))
 	case *kind.Const:
 		return fmt.Sprintf("want %v", k.Want)
 	case *kind.Type:

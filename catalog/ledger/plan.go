@@ -29,6 +29,7 @@ type Wanted struct {
 	Claims          []Claim
 	Class           string         // namespace/name of its ClusterClass
 	Defaults        map[string]any // the class's variable defaults today
+	Later           []string       // those of them that are nothing to a cluster which was admitted without
 	At              diag.Pos
 }
 
@@ -382,6 +383,9 @@ func (p *planner) defaults(r *Record, w Wanted, old *Record) {
 	defaults := map[string]any{}
 	for _, place := range slices.Sorted(maps.Keys(w.Defaults)) {
 		value, ok := r.Defaults[place]
+		if !ok && slices.Contains(w.Later, place) {
+			continue
+		}
 		if !ok {
 			value = w.Defaults[place]
 			p.say("%s records %s: %v, new in class %s", w.holder(), place, value, w.Class)

@@ -89,6 +89,10 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		return c.deleted(was), nil
 	}
 	d := c.diff(is)
+	if change, found := networkChanged(was, is); found && was.Manifest != nil {
+		d.Changes = append(d.Changes, change)
+		return d, nil
+	}
 	if was.Chart != nil || is.Chart != nil {
 		return c.written(d, was, is)
 	}

@@ -111,7 +111,7 @@ func (x *explainer) named(name, version, spec, pool string) string {
 		spec = "  " + spec + "\n"
 	}
 	subnet, workers := fmt.Sprintf("  subnet: %s\n", render.ProbeSubnet), fmt.Sprintf("  workers:\n    %s: {%s}\n", name, pool)
-	if x.chart != nil && !x.chart.Takes("subnet") {
+	if x.chart != nil && !x.chart.Takes("subnet") || strings.HasPrefix(spec, "  subnet:") {
 		subnet = ""
 	}
 	if x.chart != nil && !x.chart.Takes("workers") {
@@ -160,6 +160,9 @@ func (x *explainer) fields() []fieldProbe {
 		{field: "clusterNetwork", to: "pods", before: plainest, after: x.request("clusterNetwork: {pods: [203.0.113.0/24]}", "replicas: 2")},
 		{field: "workers.POOL.replicas", from: 2, to: 3, before: plainest, after: x.request("", "replicas: 3")},
 		{field: "workers.POOL.min", from: "replicas: 2", to: "min: 2, max: 5", before: plainest, after: x.request("", "min: 2, max: 5")},
+	}
+	if x.chart != nil && x.chart.Takes("subnet") {
+		all = append(all, fieldProbe{field: "subnet", from: render.ProbeSubnet, to: render.ProbeSubnet + "-two", before: plainest, after: x.request("subnet: "+render.ProbeSubnet+"-two", "replicas: 2")})
 	}
 	for _, size := range x.sizes() {
 		all = append(all, fieldProbe{field: "workers.POOL.size", from: "the default", to: size, before: plainest, after: x.request("", "replicas: 2, size: "+size)})

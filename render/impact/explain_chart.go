@@ -2,6 +2,7 @@ package impact
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -38,8 +39,9 @@ func (x *explainer) chartVariables(wanted func(string) bool) ([]Effect, error) {
 		e := Effect{Field: v.Path, Variable: &v, Fed: x.fed(v.Path), Refused: "no value that was tried is taken"}
 		var from *render.Cluster
 		var was any
-		for _, value := range samples(v) {
-			c, err := x.prober.Cluster(x.request(variablesText(x.chart, v.Path, value), "replicas: 2"), false)
+		for _, value := range samples(v, x.chart.Options[i].Examples) {
+			text, pool := variablesText(x.chart, v.Path, value)
+			c, err := x.prober.Cluster(x.request(text, pool), false)
 			if err != nil {
 				return nil, err
 			}
@@ -63,8 +65,11 @@ func (x *explainer) chartVariables(wanted func(string) bool) ([]Effect, error) {
 }
 
 // samples are values to try of a variable; the first is none at all.
-func samples(v topology.Variable) []any {
+func samples(v topology.Variable, examples []any) []any {
 	out := []any{nil}
+	if len(examples) > 0 {
+		return append(out, examples...)
+	}
 	for _, c := range v.Choices {
 		out = append(out, c)
 	}
@@ -94,30 +99,60 @@ func samples(v topology.Variable) []any {
 var fillers = []any{"198.51.100.7", []any{"198.51.100.7"}, 24}
 
 // requiredVariables are the variables that a request must have, with some value.
-func requiredVariables(t *catalog.TierChart) string { return variablesText(t, "", nil) }
+func requiredVariables(t *catalog.TierChart) string {
+	text, _ := variablesText(t, "", nil)
+	return text
+}
 
-// variablesText is a request's variables with one that is tried and those that are needed.
-func variablesText(t *catalog.TierChart, path string, value any) string {
-	root := map[string]any{}
+// What makes something read variables that nothing reads otherwise: a worker pool of custom size, or a Service of type NodePort.
+const (
+	customFigures = "machineSpecs."
+	hostPorts     = "controlPlane.network.node controlPlane.network.konnectivityNodePort"
+)
+
+// variablesText is a request's variables with one that is tried and those that are needed, and what goes into its worker pool.
+func variablesText(t *catalog.TierChart, path string, value any) (text, pool string) {
+	root, pool := map[string]any{}, "replicas: 2"
+	beside := func(prefixes string) {
+		for _, o := range t.Options {
+			for _, p := range strings.Fields(prefixes) {
+				if strings.HasPrefix(o.Path, p) && len(o.Examples) > 0 {
+					set(root, o.Path, o.Examples[0])
+				}
+			}
+		}
+	}
+	switch {
+	case strings.HasPrefix(path, customFigures):
+		pool = "replicas: 2, size: custom"
+		beside(customFigures)
+	case slices.ContainsFunc(strings.Fields(hostPorts), func(p string) bool { return strings.HasPrefix(path, p) }):
+		set(root, "controlPlane.network.serviceType", "NodePort")
+		beside(hostPorts)
+	}
 	needed := map[string]bool{}
 	for _, o := range t.Options {
 		above, _, nested := cutLast(o.Path)
 		needed[o.Path] = o.Required && (!nested || needed[above])
 		if needed[o.Path] && o.Default == nil && o.Type != "object" {
-			set(root, o.Path, map[string]any{"string": fillers[0], "array": fillers[1], "integer": fillers[2]}[o.Type])
+			filler := map[string]any{"string": fillers[0], "array": fillers[1], "integer": fillers[2]}[o.Type]
+			if len(o.Examples) > 0 {
+				filler = o.Examples[0]
+			}
+			set(root, o.Path, filler)
 		}
 	}
 	if path != "" && value != nil {
 		set(root, path, value)
 	}
 	if len(root) == 0 {
-		return ""
+		return "", pool
 	}
-	text, err := yaml.Marshal(map[string]any{"variables": root})
+	data, err := yaml.Marshal(map[string]any{"variables": root})
 	if err != nil {
-		return ""
+		return "", pool
 	}
-	return "  " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ") + "\n"
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(string(data), "\n"), "\n", "\n  ") + "\n", pool
 }
 
 func cutLast(path string) (above, name string, nested bool) {

@@ -91,7 +91,7 @@ var verdicts = []verdict{
 	{name: "taints of a pool", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/taints, value: [{key: a/b, effect: NoSchedule, propagation: Always}]}"), want: "rejected"}, // behind a feature gate of Cluster API that is off
 	{name: "a label of the Cluster", edits: overlay("- {op: add, path: /metadata/labels/team, value: a}"), want: "in-place"},
 	{name: "a label of the Cluster that a patch reads", given: []edit{patchOn("{{ .builtin.cluster.metadata.labels | toJson | quote }}")}, edits: overlay("- {op: add, path: /metadata/labels/team, value: a}"), want: "rollout md-0"},
-	{name: "the cluster's own network", edits: []edit{{solar, "  workers:", "  clusterNetwork: {pods: [198.51.100.0/24]}\n  workers:"}}, want: "in-place"},
+	{name: "the cluster's own network", edits: []edit{{solar, "  workers:", "  clusterNetwork: {pods: [198.51.100.0/24]}\n  workers:"}}, want: "rejected"},
 	{name: "the address", given: ledgered, edits: []edit{{record, "address: 192.0.2.10", "address: 192.0.2.11"}}, want: "address, control-plane"},
 	{name: "a size taken away, back to the recorded default", given: append(slices.Clone(ledgered), edit{record, "machineSize: large", "machineSize: medium"}, edit{solar, "      replicas: 3\n", "      replicas: 3\n      size: small\n"}), edits: []edit{{solar, "      size: small\n", ""}}, want: "rollout md-0"},
 	{name: "a recorded default", given: ledgered, edits: []edit{{record, "machineSize: large", "machineSize: medium"}}, want: "rollout md-0"},

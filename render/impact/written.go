@@ -53,7 +53,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 		return nil, err
 	}
 	if len(d.Changes) == 0 {
-		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels or annotations of its objects, nothing that its control plane or its machines are made from",
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels, annotations or data of its objects, nothing that its control plane or its machines are made from",
 			Causes: c.writtenCauses(was, is, func(w *render.Made) any { return w.Objects })})
 	}
 	return d, nil
@@ -124,6 +124,10 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 			continue
 		}
 		if id.Kind == "Cluster" && sameButPaused(before, after) { // a pause is said by itself
+			continue
+		}
+		if change, found := c.readOnce(was, is, before, after); found {
+			d.Changes = append(d.Changes, change)
 			continue
 		}
 		action := InPlace

@@ -89,6 +89,10 @@ func (c *Cluster) checkPool(name string, p Pool) diag.List {
 	}
 	for _, k := range slices.Sorted(maps.Keys(p.Labels)) {
 		lp := c.KeyAt("spec", "workers", name, "labels", k)
+		if reservedLabel(k) {
+			found.Add(diag.Errorf(lp, "request/bad-value", "label %q is Cluster API's own: it overwrites it, or takes the machines for other ones", k).
+				Hintf("remove it; labels of node.cluster.x-k8s.io, node-role.kubernetes.io and node-restriction.kubernetes.io go on to nodes"))
+		}
 		if errs := validation.IsQualifiedName(k); len(errs) > 0 {
 			found.Add(diag.Errorf(lp, "request/bad-value", "label key %q: %s", k, plainRule(errs[0])))
 		}
@@ -97,6 +101,16 @@ func (c *Cluster) checkPool(name string, p Pool) diag.List {
 		}
 	}
 	return found
+}
+
+// reservedLabel reports whether a label is one that Cluster API reads or writes itself: control-plane makes a machine one of the control
+// plane, cluster-name and topology labels are overwritten. Those for nodes are not among them (api/core/v1beta2/machine_types.go of
+// Cluster API has both).
+func reservedLabel(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	const own, nodes = "cluster.x-k8s.io", "node.cluster.x-k8s.io"
+	in := func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) }
+	return in(own) && !in(nodes)
 }
 
 // checkPublicNames wants bare addresses and names: the Kamaji control plane provider refuses entries with a port

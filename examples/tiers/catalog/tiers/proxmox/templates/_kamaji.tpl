@@ -63,7 +63,8 @@ spec:
   registry: {{ toJson . }}
   {{- end }}
   addons:
-    coreDNS: {}
+    # The provider takes the addresses from here alone, and empties those under network.
+    coreDNS: {{ with $cp.network.dnsServiceIPs }}{{ dict "dnsServiceIPs" . | toJson }}{{ else }}{}{{ end }}
     kubeProxy: {}
     # The API server reaches kubelets through agents on the workers.
     konnectivity: {}
@@ -100,9 +101,6 @@ spec:
     {{- end }}
     {{- with $v.publicNames }}
     certSANs: {{ toJson . }}
-    {{- end }}
-    {{- with $cp.network.dnsServiceIPs }}
-    dnsServiceIPs: {{ toJson . }}
     {{- end }}
 {{- end }}
 
