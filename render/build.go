@@ -125,6 +125,12 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		objects = append(objects, b.classObjects()...)
 		objects = append(objects, tenancyObjects(b.in.Catalog)...)
 	}
+	if (in.Platform || in.addresses) && !b.judged {
+		more, bad, failed := b.kept(held)
+		found.Add(bad...)
+		err = errors.Join(err, failed)
+		held = append(held, more...)
+	}
 	if in.Platform || in.addresses {
 		objects = append(objects, addressManifests(in.Catalog, held)...)
 	}

@@ -62,7 +62,6 @@ type Tenant struct {
 	Records map[string]*ledger.Record // by cluster name
 	broken  map[string]bool           // clusters whose record is there and cannot be read
 	fresh   map[string]bool           // clusters whose record is still to be written
-	held    []holding                 // addresses of records that no request here is known to be for
 	partial bool                      // a request could not be read
 	terms   catalog.Tenant            // what the tenant may have
 }
@@ -163,7 +162,7 @@ func (in *Input) loadTenants(tree fs.FS, namespaces []string) (diag.List, error)
 			defer func() { <-limit }()
 			l := &all[i]
 			if l.tenant, l.found, l.err = in.loadTenant(tree, ns); l.err == nil && in.addressesOnly(ns) {
-				l.found, l.err = in.spare(tree, l.tenant, l.found)
+				l.found = warned(l.found, in.Folders.Tenants)
 			}
 		})
 	}

@@ -28,6 +28,9 @@ const (
 // and lists keyed by name must be merged by name.
 const guarded = "ServerSideApply=true,Prune=confirm,Delete=confirm"
 
+// announced are the sync options of address manifests: what is pruned of them takes the control planes of running clusters off the network.
+const announced = "Prune=confirm,Delete=confirm"
+
 // managedBy is the value of the label app.kubernetes.io/managed-by.
 const managedBy = "copyhold"
 
@@ -137,7 +140,7 @@ func ipAddressPool(name, pool string, p catalog.AddressPool, addresses []any, fe
 	return &manifest.Object{Object: map[string]any{
 		"apiVersion": "metallb.io/v1beta1",
 		"kind":       "IPAddressPool",
-		"metadata":   map[string]any{"namespace": p.Namespace, "name": name, "labels": labels(pool, pool)},
+		"metadata":   map[string]any{"namespace": p.Namespace, "name": name, "labels": labels(pool, pool), "annotations": map[string]any{syncOptions: announced}},
 		"spec":       spec,
 	}}
 }
@@ -158,7 +161,7 @@ func advertisement(name string, p catalog.AddressPool) *manifest.Object {
 	return &manifest.Object{Object: map[string]any{
 		"apiVersion": "metallb.io/v1beta1",
 		"kind":       kind,
-		"metadata":   map[string]any{"namespace": p.Namespace, "name": name, "labels": labels(name, name)},
+		"metadata":   map[string]any{"namespace": p.Namespace, "name": name, "labels": labels(name, name), "annotations": map[string]any{syncOptions: announced}},
 		"spec":       spec,
 	}}
 }

@@ -62,6 +62,19 @@ func FileName(a netip.Addr) string {
 	return strings.ReplaceAll(a.StringExpanded(), ":", "-") + ".yaml"
 }
 
+// FileAddress is the address whose file has that name; invalid when no address's file has.
+func FileAddress(name string) netip.Addr {
+	text := strings.TrimSuffix(name, ".yaml")
+	if !strings.Contains(text, ".") {
+		text = strings.ReplaceAll(text, "-", ":")
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil || FileName(a) != name {
+		return netip.Addr{}
+	}
+	return a
+}
+
 // ParseLock reads a lock from ledger/addresses/<pool>/<address>.yaml.
 func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	restore := func(f diag.Finding) diag.List { return diag.List{f.Hintf("restore the file from Git")} }
