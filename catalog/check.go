@@ -66,6 +66,7 @@ func (c *Catalog) check() diag.List {
 	found.Add(c.checkPolicy()...)
 	found.Add(c.checkGate()...)
 	found.Add(c.checkTenants()...)
+	found.Add(c.checkOverlaps()...)
 	for _, name := range Sorted(c.Overlays) {
 		found.Add(c.about(c.checkOverlay(name), partOf("overlays", name))...)
 	}

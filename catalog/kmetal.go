@@ -24,6 +24,9 @@ type kmetal struct {
 // passthrough are the fields of a KMetal resource that hold values of the ClusterClass chart.
 var passthrough = []string{"spec", "clusterClass", "values"}
 
+// underclusterClass is the StorageClass of the management cluster.
+var underclusterClass = []string{"spec", "storage", "underclusterClassName"}
+
 // computed are the chart's values that kMetal fills in from the storage class of the management cluster
 // (spec.storage.underclusterClassName). The documentation says that it does, and that overriding one of the two loses the clone; that
 // both are that class's name is inferred from it.
@@ -51,11 +54,11 @@ func (c *Catalog) kmetal(key string) (*kmetal, diag.List, error) {
 	if len(k.at) > 0 { // of a List
 		root = k.items()[0]
 	}
-	over, isMap := dig(root, passthrough...).(map[string]any)
-	if v := dig(root, passthrough...); v != nil && !isMap {
-		return nil, diag.List{diag.Errorf(k.place(passthrough...), "kmetal/malformed", "spec.clusterClass.values, want a mapping: values of the ClusterClass chart")}, nil
+	if found.Add(k.shape(root)...); found.Failed() {
+		return nil, found, nil
 	}
-	k.class = text(dig(root, "spec", "storage", "underclusterClassName"))
+	over, _ := dig(root, passthrough...).(map[string]any)
+	k.class = text(dig(root, underclusterClass...))
 	under := map[string]any{}
 	for _, p := range computed {
 		if k.class != "" {
@@ -66,6 +69,33 @@ func (c *Catalog) kmetal(key string) (*kmetal, diag.List, error) {
 	return k, found, nil
 }
 
+// shape finds a field that is not of the kind that kMetal has there. Read as absent, it would make other classes, and replace machines.
+func (k *kmetal) shape(root any) diag.List {
+	has := func(p ...string) bool { return k.doc.Has(append(slices.Clone(k.at), p...)...) }
+	if !has("spec") {
+		return diag.List{diag.Errorf(k.place(), "kmetal/malformed", "the KMetal resource has no spec")}
+	}
+	for _, f := range []struct {
+		path   []string
+		isText bool
+		want   string
+	}{
+		{[]string{"spec"}, false, "a mapping"},
+		{[]string{"spec", "storage"}, false, "a mapping"},
+		{underclusterClass, true, "the name of a StorageClass"},
+		{[]string{"spec", "clusterClass"}, false, "a mapping"},
+		{passthrough, false, "a mapping: values of the ClusterClass chart"},
+	} {
+		v := dig(root, f.path...)
+		_, isMap := v.(map[string]any)
+		if !has(f.path...) || !f.isText && isMap || f.isText && text(v) != "" {
+			continue
+		}
+		return diag.List{diag.Errorf(k.place(f.path...), "kmetal/malformed", "%s is %s, want %s", strings.Join(f.path, "."), inline(v), f.want)}
+	}
+	return nil
+}
+
 // choose finds the one KMetal resource among the documents of a file, or in a List as kubectl prints it.
 func (k *kmetal) choose(docs []strict.Document) diag.List {
 	n := 0
@@ -74,9 +104,11 @@ func (k *kmetal) choose(docs []strict.Document) diag.List {
 		switch {
 		case d.Text("kind") == "KMetal":
 			n++
-		case strings.HasSuffix(d.Text("kind"), "List") && len(k.items()) > 0:
+		case strings.HasSuffix(d.Text("kind"), "List") && k.onlyKMetals():
 			n += len(k.items())
 			k.at = []string{"items", "0"}
+		case strings.HasSuffix(d.Text("kind"), "List"):
+			return diag.List{diag.Errorf(d.At("items"), "kmetal/malformed", "a List with other than KMetal resources, want one KMetal")}
 		default:
 			return diag.List{diag.Errorf(d.At("kind"), "kmetal/malformed", "kind %q, want KMetal", d.Text("kind"))}
 		}
@@ -90,12 +122,11 @@ func (k *kmetal) choose(docs []strict.Document) diag.List {
 // items are the resources of a List.
 func (k *kmetal) items() []any {
 	items, _ := k.doc.Value()["items"].([]any)
-	for _, item := range items {
-		if dig(item, "kind") != "KMetal" {
-			return nil
-		}
-	}
 	return items
+}
+
+func (k *kmetal) onlyKMetals() bool {
+	return !slices.ContainsFunc(k.items(), func(item any) bool { return dig(item, "kind") != "KMetal" })
 }
 
 // place is where a field of the resource stands in its file.
@@ -114,42 +145,50 @@ func (c *Catalog) Lint(key string) (diag.List, error) {
 		return nil, err // said where the classes are loaded
 	}
 	at := func(p ...string) diag.Pos { return c.At(append([]string{"classes", key, "values"}, p...)...) }
+	class := ""
 	if c.Classes[key].KMetal != "" {
 		k, _, err := c.kmetal(key)
 		if err != nil {
 			return nil, err
 		}
 		at = func(p ...string) diag.Pos { return k.place(append(slices.Clone(passthrough), p...)...) }
-		found.Add(k.lintStorage(at)...)
+		found.Add(k.lintSnapshots(at)...)
+		class = k.class
 	}
 	effective := c.effective(key, values)
-	boot, artifact := text(dig(effective, computed[0]...)), text(dig(effective, computed[1]...))
-	if c.Classes[key].KMetal == "" && boot != "" && artifact != "" && boot != artifact {
-		found.Add(diag.Warnf(at(computed[0]...), "storage/no-clone", "dataVolume.storageClassName %q and osArtifact.storageClassName %q: %s", boot, artifact, fullCopy))
-	}
+	found.Add(lintClone(effective, class, at)...)
 	found.Add(c.lintImage(effective, at)...)
 	return found, nil
 }
 
-// fullCopy is what two storage classes mean for whoever waits for a machine.
-const fullCopy = "golden images and boot volumes are then of two classes, and each new machine waits for a full copy in place of a clone"
-
-// lintStorage finds what keeps boot volumes from being cloned.
-func (k *kmetal) lintStorage(at func(...string) diag.Pos) diag.List {
+// lintClone finds golden images and boot volumes of two storage classes. class is the one that kMetal fills in.
+func lintClone(values map[string]any, class string, at func(...string) diag.Pos) diag.List {
 	var found diag.List
-	for _, p := range computed {
-		if v := text(dig(k.values, p...)); k.class != "" && v != k.class {
-			found.Add(diag.Warnf(at(p...), "storage/no-clone",
-				"%s %q overrides %q of spec.storage.underclusterClassName: %s", strings.Join(p, "."), v, k.class, fullCopy).
-				Hintf("remove it here: kMetal follows spec.storage.underclusterClassName by itself"))
+	boot, artifact := text(dig(values, computed[0]...)), text(dig(values, computed[1]...))
+	const fullCopy = "golden images and boot volumes are then of two classes, and each new machine waits for a full copy in place of a clone"
+	switch {
+	case boot == "" || artifact == "" || boot == artifact:
+	case class == "":
+		found.Add(diag.Warnf(at(computed[0]...), "storage/no-clone", "dataVolume.storageClassName %q and osArtifact.storageClassName %q: %s", boot, artifact, fullCopy))
+	default:
+		for _, p := range computed {
+			if v := text(dig(values, p...)); v != class {
+				found.Add(diag.Warnf(at(p...), "storage/no-clone", "%s %q overrides %q of spec.storage.underclusterClassName: %s", strings.Join(p, "."), v, class, fullCopy).
+					Hintf("remove it here: kMetal follows spec.storage.underclusterClassName by itself"))
+			}
 		}
 	}
-	if text(dig(k.values, "dataVolume", "volumeSnapshotClass")) == "" {
-		found.Add(diag.Warnf(at("dataVolume"), "storage/no-snapshot-class",
-			"no dataVolume.volumeSnapshotClass, which has no default since chart v1.10.0: golden images are not snapshotted, so no boot volume can be cloned from one").
-			Hintf("name a VolumeSnapshotClass with the driver of spec.storage.underclusterClassName"))
-	}
 	return found
+}
+
+// lintSnapshots finds that golden images are not snapshotted, which boot volumes are cloned from.
+func (k *kmetal) lintSnapshots(at func(...string) diag.Pos) diag.List {
+	if text(dig(k.values, "dataVolume", "volumeSnapshotClass")) != "" {
+		return nil
+	}
+	return diag.List{diag.Warnf(at("dataVolume"), "storage/no-snapshot-class",
+		"no dataVolume.volumeSnapshotClass, which has no default since chart v1.10.0: golden images are not snapshotted, so no boot volume can be cloned from one").
+		Hintf("name a VolumeSnapshotClass with the driver of spec.storage.underclusterClassName")}
 }
 
 // lintImage compares the one container disk that all clusters of the kubeadm tier boot with the versions on offer.

@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -69,7 +70,38 @@ func (d *draft) network(c *catalog.Catalog, t *Tenant) {
 		d.found.Add(f)
 	}
 	d.serverAddress(name, s, t)
+	d.serverAddressFree(c)
 	d.ranges(c, name, s)
+	if d.enters("spec", "subnet") { // for whoever runs there, it is said where the subnet is written
+		d.subnetRange(c, origin, name, s)
+	}
+}
+
+// serverAddressFree finds a server address that a control plane may get.
+func (d *draft) serverAddressFree(c *catalog.Catalog) {
+	v, origin := d.given("serverAddress")
+	text, _ := v.(string)
+	a := address(text)
+	for _, name := range catalog.Sorted(c.Pools) {
+		for _, r := range c.Pools[name].Ranges {
+			if a.IsValid() && r.Contains(a) {
+				d.found.Add(d.admission(origin, "server-address/pool", "server address %s is in address pool %q %s: a control plane may get the same", a, name, r).
+					Hintf("server addresses are of the subnet, which must keep out of the address pools"))
+			}
+		}
+	}
+}
+
+// subnetRange finds a subnet that a cluster must not be put into: its machines could not reach what is outside under the same addresses.
+func (d *draft) subnetRange(c *catalog.Catalog, origin []string, name string, s subnet) {
+	if !s.cidr.IsValid() {
+		return
+	}
+	for _, other := range c.OffLimits() {
+		if other.Overlaps(ledger.RangeOf(s.cidr)) {
+			d.found.Add(d.admission(origin, "network/overlap", "subnet %q %s overlaps %s: %s", name, s.cidr, other.What, other.Consequence))
+		}
+	}
 }
 
 // serverAddress finds a server address that the workers cannot reach, and workers that need one and have none. What the ledger gives
@@ -157,7 +189,7 @@ func (d *draft) ranges(c *catalog.Catalog, name string, s subnet) {
 // overPool finds a range of the request that holds control-plane addresses: from inside the cluster they are then somebody else.
 func (d *draft) overPool(a span, pool ledger.Pool) {
 	for _, r := range pool.Ranges {
-		if a.field != nil && a.IsValid() && (a.Contains(r.First) || r.First.Compare(a.Addr()) <= 0 && a.Addr().Compare(r.Last) <= 0) {
+		if a.field != nil && a.IsValid() && r.Overlaps(ledger.RangeOf(a.Prefix)) {
 			d.found.Add(d.admission(a.field, "network/overlap", "%s %s overlap address pool %q %s: pods cannot reach control planes with those addresses", a.what, a.Prefix, pool.Name, r).
 				Hintf("give the cluster ranges of its own with spec.clusterNetwork; they cannot be changed later"))
 			return
@@ -208,20 +240,34 @@ func (d *draft) overlap(a, b span, consequence string) {
 // one that is new from one that clusters stand on: both are only warned.
 func (t *Tenant) overlapping(c *catalog.Catalog) diag.List {
 	var found diag.List
-	warn := func(s *request.Subnet, what string, other netip.Prefix, consequence string) {
-		if own := prefix(s.Spec.CIDR); own.IsValid() && own.Overlaps(other) {
-			found.Add(diag.Warnf(s.At("spec", "cidr"), "network/overlap", "subnet %q %s overlaps %s %s: %s", s.Name, own, what, other, consequence))
-		}
+	warn := func(s *request.Subnet, what, consequence string) {
+		found.Add(diag.Warnf(s.At("spec", "cidr"), "network/overlap", "subnet %q %s overlaps %s: %s", s.Name, s.Spec.CIDR, what, consequence))
 	}
 	for i, s := range t.Subnets {
+		own := prefix(s.Spec.CIDR)
+		if !own.IsValid() {
+			continue
+		}
+		others := map[string]catalog.Subnet{}
+		maps.Copy(others, t.terms.Subnets)
+		if elsewhere := prefix(others[s.Name].CIDR); elsewhere.IsValid() && elsewhere != own {
+			_, entry := c.TenantAt(t.Namespace, "subnets", s.Name)
+			found.Add(diag.Warnf(s.At("spec", "cidr"), "subnet/conflict", "subnet %q is %s here, and %s under %s.subnets in the catalog", s.Name, own, elsewhere, entry).
+				Hintf("the request is what holds: remove the entry in the catalog, which is for subnets made elsewhere"))
+		}
+		delete(others, s.Name)
 		for _, other := range t.Subnets[:i] {
-			warn(s, fmt.Sprintf("subnet %q", other.Name), prefix(other.Spec.CIDR), "both are of one tenant's network, where an address is there once")
+			others[other.Name] = catalog.Subnet{CIDR: other.Spec.CIDR}
 		}
-		for _, name := range catalog.Sorted(t.terms.Subnets) {
-			warn(s, fmt.Sprintf("subnet %q", name), prefix(t.terms.Subnets[name].CIDR), "both are of one tenant's network, where an address is there once")
+		for _, name := range catalog.Sorted(others) {
+			if cidr := prefix(others[name].CIDR); own.Overlaps(cidr) {
+				warn(s, fmt.Sprintf("subnet %q %s", name, cidr), catalog.OneNetwork)
+			}
 		}
-		for _, key := range catalog.Sorted(c.PlatformCIDRs) {
-			warn(s, "the platform's "+key, prefix(c.PlatformCIDRs[key]), "machines cannot reach what the platform has there")
+		for _, other := range c.OffLimits() {
+			if other.Overlaps(ledger.RangeOf(own)) {
+				warn(s, other.What, other.Consequence)
+			}
 		}
 	}
 	return found

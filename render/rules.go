@@ -287,12 +287,16 @@ func (b *builder) images(d *draft, pools map[string]*topology.Pool) {
 	for _, name := range catalog.Sorted(pools) {
 		p := pools[name]
 		image := b.machine(p).image
-		if image == "" || p.Deferred != "" || semver.Compare(image, p.Version()) == 0 {
+		newer := semver.Compare(image, p.Version()) > 0
+		if image == "" || semver.Compare(image, p.Version()) == 0 {
+			continue
+		}
+		if p.Deferred != "" && !newer && !d.isNew() { // it stays behind on purpose; a new cluster has nothing to stay behind on
 			continue
 		}
 		what := fmt.Sprintf("the workers boot an image of %s, whatever version the cluster asks for, and it asks for %s", image, p.Version())
 		version := []string{"spec", "version"}
-		switch newer := semver.Compare(image, p.Version()) > 0; {
+		switch {
 		case d.enters(version...) || d.enters("spec", "tier"):
 			d.refused.Add(diag.Errorf(d.request.At(version...), "version/image-differs", "%s", what).
 				Hintf("ask for %s, or for another tier", image))

@@ -43,6 +43,9 @@ func (l *Ledger) Check(wanted []Wanted, pools map[string]Pool) diag.List {
 	}
 	for _, s := range sortedKeys(owners) {
 		for a, records := range owners[s] {
+			if s != "" && len(owners[""][a]) > 0 {
+				found.Add(l.crossed(a, owners[""][a][0], records[0])...)
+			}
 			if len(records) < 2 {
 				continue
 			}
@@ -55,6 +58,16 @@ func (l *Ledger) Check(wanted []Wanted, pools map[string]Pool) diag.List {
 					Hintf("the one that came later must give it up: see git log %s", path.Join(l.dir, "addresses")))
 			}
 		}
+	}
+	return found
+}
+
+// crossed is what is found where the address of a control plane is one in a subnet too.
+func (l *Ledger) crossed(a netip.Addr, controlPlane, workers *Record) diag.List {
+	var found diag.List
+	for _, r := range []*Record{controlPlane, workers} {
+		found.Add(diag.Errorf(r.At("spec"), "ledger/duplicate", "%s is the control plane's address of %s and the server address of %s", a, controlPlane.Holder(), workers.Holder()).
+			Hintf("the one that came later must give it up, and a subnet must keep out of the address pools: see git log %s", path.Join(l.dir, "addresses")))
 	}
 	return found
 }

@@ -193,4 +193,16 @@ func sphere(pool string) string {
 	return ""
 }
 
+// across is where those are that an address of a pool is held against beside its own sphere. A subnet reaches the control planes, so an
+// address pool and a subnet must not share an address; two subnets may, where they are in networks of their own.
+func across(pool string) string {
+	if sphere(pool) == "" {
+		return subnets
+	}
+	return ""
+}
+
+// subnets stands for the server addresses of all subnets together. No pool has that name.
+const subnets = "."
+
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -105,12 +105,7 @@ type planner struct {
 // inUse are the addresses that must not be picked, and who has them: held or in quarantine, in a record, or pinned by a request.
 func (l *Ledger) inUse(in Planning) map[string]map[netip.Addr]string {
 	used := map[string]map[netip.Addr]string{}
-	add := func(pool string, a netip.Addr, holder string) {
-		if used[sphere(pool)] == nil {
-			used[sphere(pool)] = map[netip.Addr]string{}
-		}
-		used[sphere(pool)][a] = holder
-	}
+	add := func(pool string, a netip.Addr, holder string) { use(used, pool, a, holder) }
 	claimed := map[string]string{}                                                             // pool by holder and field, for records that do not say it
 	for _, w := range slices.Backward(slices.SortedFunc(slices.Values(in.Wanted), byHolder)) { // of two that pin one address, the first by name
 		for _, c := range w.Claims {
@@ -134,6 +129,20 @@ func (l *Ledger) inUse(in Planning) map[string]map[netip.Addr]string {
 		}
 	}
 	return used
+}
+
+// use notes who has an address.
+func use(used map[string]map[netip.Addr]string, pool string, a netip.Addr, holder string) {
+	spheres := []string{sphere(pool)}
+	if spheres[0] != "" {
+		spheres = append(spheres, subnets)
+	}
+	for _, s := range spheres {
+		if used[s] == nil {
+			used[s] = map[netip.Addr]string{}
+		}
+		used[s][a] = holder
+	}
 }
 
 type holding struct {
@@ -262,7 +271,7 @@ func (p *planner) address(w Wanted, c Claim, has netip.Addr, pool string) (netip
 	if k := p.before(w, c); k != nil {
 		return k.Address, c.Pool, p.keep(w, c, k.Address, c.Pool)
 	}
-	a, ok := p.in.Pools[c.Pool].Pick(w.holder(), p.used[sphere(c.Pool)])
+	a, ok := p.in.Pools[c.Pool].Pick(w.holder(), p.used[sphere(c.Pool)], p.used[across(c.Pool)])
 	if !ok {
 		p.found.Add(p.exhausted(w, c))
 		return a, "", false
@@ -288,10 +297,7 @@ func (p *planner) before(w Wanted, c Claim) *Lock {
 }
 
 func (p *planner) take(w Wanted, c Claim, a netip.Addr) {
-	if p.used[sphere(c.Pool)] == nil {
-		p.used[sphere(c.Pool)] = map[netip.Addr]string{}
-	}
-	p.used[sphere(c.Pool)][a] = w.holder()
+	use(p.used, c.Pool, a, w.holder())
 	p.lock(&Lock{Pool: c.Pool, Address: a, Holder: w.holder()})
 	p.say("%s takes %s of %s", w.holder(), a, c.Pool)
 }
@@ -345,10 +351,23 @@ func (p *planner) pin(w Wanted, c Claim) bool {
 			Hintf("choose another, or remove the field and run copyhold allocate"))
 		return false
 	}
+	if has := p.used[across(c.Pool)][c.Pin]; has != "" && !(k != nil && k.Holder == w.holder() && !k.Released()) {
+		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s as its %s", c.Field, c.Pin, w.holder(), has, otherField(c.Pool)).
+			Hintf("choose another, or remove the field and run copyhold allocate"))
+		return false
+	}
 	if k == nil || k.Holder != w.holder() || k.Released() {
 		p.take(w, c, c.Pin)
 	}
 	return true
+}
+
+// otherField is the field of those addresses that one of a pool is held against across the spheres.
+func otherField(pool string) string {
+	if sphere(pool) == "" {
+		return "serverAddress"
+	}
+	return "address"
 }
 
 func (p *planner) exhausted(w Wanted, c Claim) diag.Finding {

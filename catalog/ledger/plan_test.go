@@ -536,3 +536,34 @@ func TestPlanAgainstModel(t *testing.T) {
 		}
 	}
 }
+
+// An address is not given out to a control plane and in a subnet, in either order, while two subnets may have the same.
+func TestPlanAcrossSpheres(t *testing.T) {
+	one := netip.MustParseAddr("192.0.2.1")
+	only := []Range{{one, one}}
+	claim := func(name, field, pool string, pin netip.Addr) Wanted {
+		return Wanted{Namespace: "photon-prod", Name: name, Claims: []Claim{{Field: field, Pool: pool, Pin: pin}}}
+	}
+	for _, c := range []struct{ field, pool, otherField, otherPool, want string }{
+		{"address", "vips", "serverAddress", "photon-prod.a", "ledger/exhausted"},
+		{"serverAddress", "photon-prod.a", "address", "vips", "ledger/exhausted"},
+		{"serverAddress", "photon-prod.a", "serverAddress", "photon-prod.b", ""},
+	} {
+		for _, pin := range []netip.Addr{{}, one} {
+			l := &Ledger{Records: map[string]*Record{"photon-prod/first": {Namespace: "photon-prod", Name: "first"}}, Locks: map[string]map[netip.Addr]*Lock{}}
+			l.put(&Lock{Pool: c.pool, Address: one, Holder: "photon-prod/first"})
+			_, found := l.Plan(Planning{Today: "2026-12-01", Until: "2026-12-31", Wanted: []Wanted{claim("second", c.otherField, c.otherPool, pin)},
+				Pools: map[string]Pool{"vips": {Name: "vips", Ranges: only}, "photon-prod.a": {Ranges: only}, "photon-prod.b": {Ranges: only}}})
+			want, got := c.want, ""
+			if pin.IsValid() && want != "" {
+				want = "ledger/held"
+			}
+			if len(found) > 0 {
+				got = found[0].Name
+			}
+			if got != want {
+				t.Errorf("%s of %s beside %s, pin %v: found %q, want %q", c.otherField, c.otherPool, c.pool, pin, got, want)
+			}
+		}
+	}
+}

@@ -93,17 +93,17 @@ const probes = 64
 
 // Pick chooses a free address for a holder: by hash of its name, so that the choice depends on nothing else as long as the address
 // is free, and two branches that add different clusters rarely meet. used says who has an address. It is not ok when none is free.
-func (p Pool) Pick(holder string, used map[netip.Addr]string) (a netip.Addr, ok bool) {
+func (p Pool) Pick(holder string, used ...map[netip.Addr]string) (a netip.Addr, ok bool) {
 	size := p.Size()
 	if size.Sign() == 0 {
 		return netip.Addr{}, false
 	}
 	for i := range uint32(probes) {
-		if a = p.at(place(holder, i, size)); p.State(a) == "" && used[a] == "" {
+		if a = p.at(place(holder, i, size)); p.State(a) == "" && !slices.ContainsFunc(used, func(by map[netip.Addr]string) bool { return by[a] != "" }) {
 			return a, true
 		}
 	}
-	return p.search(p.at(place(holder, 0, size)), used)
+	return p.search(p.at(place(holder, 0, size)), used...)
 }
 
 // place is where in a pool of that size the holder's i-th choice lies.
@@ -118,10 +118,12 @@ func place(holder string, i uint32, size *big.Int) *big.Int {
 //	pool     [.........start.................]   [..........]
 //	walked             1------------------->     2--------->
 //	         3-------->
-func (p Pool) search(start netip.Addr, used map[netip.Addr]string) (netip.Addr, bool) {
+func (p Pool) search(start netip.Addr, used ...map[netip.Addr]string) (netip.Addr, bool) {
 	blocked := slices.Clone(p.Reserved)
-	for a := range used {
-		blocked = append(blocked, Range{a, a})
+	for _, by := range used {
+		for a := range by {
+			blocked = append(blocked, Range{a, a})
+		}
 	}
 	slices.SortFunc(blocked, func(a, b Range) int { return a.First.Compare(b.First) })
 	var walk, before []Range

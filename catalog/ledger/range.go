@@ -58,6 +58,12 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
+// RangeOf is the range of all addresses of a prefix, host bits or not.
+func RangeOf(p netip.Prefix) Range {
+	p = p.Masked()
+	return Range{p.Addr(), lastOf(p)}
+}
+
 // Overlaps reports whether two ranges share an address.
 //
 //	    r.First......r.Last
