@@ -102,7 +102,7 @@ func poll(ctx context.Context, limit time.Duration, what string, ask func() (boo
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 	return fmt.Errorf("not within %s: %s (%v)", limit, what, last)

@@ -105,14 +105,15 @@ type report struct {
 	Same    int
 }
 
-// diff is what copyhold says of the step from another state of the repository to this one.
+// diff is what copyhold says of the step from another state of the repository to this one. It says so, too, where it finds errors.
 func (r repository) diff(base repository) report {
 	r.t.Helper()
-	var out report
-	if err := json.Unmarshal(r.must("diff", "--base-dir", base.root, "-o", "json"), &out); err != nil {
-		r.t.Fatal(err)
+	out, complaint, _ := r.run("diff", "--base-dir", base.root, "-o", "json")
+	var got report
+	if err := json.Unmarshal(out, &got); err != nil {
+		r.t.Fatalf("copyhold diff: %v\n%s", err, complaint)
 	}
-	return out
+	return got
 }
 
 // tenants are the tenants that have requests.

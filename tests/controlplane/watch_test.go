@@ -45,10 +45,11 @@ func (l *log) Write(data []byte) (int, error) {
 }
 
 func (w *watch) line(data []byte) {
-	var l struct {
-		Msg, Controller, Namespace, Name, ReconcileID string
-	}
-	if json.Unmarshal(data, &l) != nil {
+	var l struct{ Msg, Controller, ControllerKind, ReconcileID string }
+	var all map[string]json.RawMessage
+	var of struct{ Namespace, Name string }
+	// The object is under its kind. The cache of connections to tenants' clusters looks at them all the time.
+	if json.Unmarshal(data, &l) != nil || l.Controller == "clustercache" || json.Unmarshal(data, &all) != nil || json.Unmarshal(all[l.ControllerKind], &of) != nil {
 		return
 	}
 	now := time.Now()
@@ -56,20 +57,20 @@ func (w *watch) line(data []byte) {
 	defer w.mu.Unlock()
 	switch {
 	case l.Msg == "Reconciling":
-		w.open[l.ReconcileID], w.from[l.ReconcileID] = l.Namespace, now
+		w.open[l.ReconcileID], w.from[l.ReconcileID] = of.Namespace, now
 	case l.Msg == "Reconcile successful", l.Msg == "Reconciler error", strings.HasPrefix(l.Msg, "Reconcile done"):
-		w.seen[l.Controller+" "+l.Namespace+"/"+l.Name] = w.from[l.ReconcileID]
+		w.seen[l.Controller+" "+of.Namespace+"/"+of.Name] = w.from[l.ReconcileID]
 		delete(w.open, l.ReconcileID)
 		delete(w.from, l.ReconcileID)
 		// Reconciles of one object are spaced by a second: one that comes too early is put off.
 		_, after, _ := strings.Cut(l.Msg, "requeueing after ")
-		if d, err := time.ParseDuration(after); err == nil && d < 3*time.Second && now.Add(d).After(w.due[l.Namespace]) {
-			w.due[l.Namespace] = now.Add(d)
+		if d, err := time.ParseDuration(after); err == nil && d < 3*time.Second && now.Add(d).After(w.due[of.Namespace]) {
+			w.due[of.Namespace] = now.Add(d)
 		}
 	default:
 		return
 	}
-	w.last[l.Namespace] = now
+	w.last[of.Namespace] = now
 }
 
 // idle is how long no reconcile has been started or ended in any of the namespaces. It is 0 while one runs.

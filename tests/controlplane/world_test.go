@@ -157,15 +157,17 @@ func (w *world) get(r schema.GroupVersionResource, namespace, name string) *unst
 // quiet is for how long nothing may have happened for a world to be at rest. Cluster API spaces reconciles by a second.
 const quiet = 1500 * time.Millisecond
 
-// settle waits until each Cluster has been looked at since a time, and nothing goes on any more: no reconcile runs, none was for a
-// while, and two looks at all objects are equal. since is zero where nothing makes Cluster API look.
-func (w *world) settle(since time.Time) {
+// settle waits until nothing goes on any more: no reconcile runs, none was for a while, and two looks at all objects are equal. Clusters
+// that are named, by namespace/name, must have been looked at since a time.
+func (w *world) settle(since time.Time, names ...string) {
 	w.t.Helper()
 	var before string
 	var waiting string
 	err := poll(w.t.Context(), 2*time.Minute, "the world is at rest", func() (bool, error) {
-		waiting = w.waiting(since)
-		if waiting != "" || live.watch.idle(w.namespaces...) < quiet {
+		if waiting = "the managers to come to rest"; live.watch.idle(w.namespaces...) < quiet {
+			return false, nil
+		}
+		if waiting = w.waiting(since, names); waiting != "" {
 			return false, nil
 		}
 		now := w.versions()
@@ -179,7 +181,7 @@ func (w *world) settle(since time.Time) {
 }
 
 // waiting says what has not been looked at yet.
-func (w *world) waiting(since time.Time) string {
+func (w *world) waiting(since time.Time, names []string) string {
 	for _, class := range w.list(clusterClasses) {
 		if observed := field(class, "status", "observedGeneration"); observed != class.GetGeneration() {
 			return "ClusterClass " + class.GetName()
@@ -190,7 +192,7 @@ func (w *world) waiting(since time.Time) string {
 		if c.GetDeletionTimestamp() != nil || topology["observedGeneration"] != c.GetGeneration() {
 			return "Cluster " + c.GetName()
 		}
-		if !since.IsZero() && !live.watch.since("topology/cluster", c.GetNamespace(), c.GetName(), since) {
+		if slices.Contains(names, c.GetNamespace()+"/"+c.GetName()) && !live.watch.since("topology/cluster", c.GetNamespace(), c.GetName(), since) {
 			return "a reconcile of Cluster " + c.GetName()
 		}
 	}
@@ -209,13 +211,21 @@ func (w *world) versions() string {
 	return strings.Join(out, "\n")
 }
 
-// touch gives Cluster API a reason to look at a Cluster again that has nothing to do with its content.
+// touch gives Cluster API a reason to look at the Clusters again that has nothing to do with their content, and waits until it has. A
+// Cluster of which the web hook takes no write is left alone.
 func (w *world) touch() {
 	w.t.Helper()
+	start := time.Now()
+	var touched []string
 	for _, c := range w.list(clusters) {
-		data := fmt.Sprintf(`{"metadata":{"annotations":{"example.org/touched":%q}}}`, time.Now().Format(time.RFC3339Nano))
-		if _, err := w.c.Resource(clusters).Namespace(c.GetNamespace()).Patch(w.t.Context(), c.GetName(), types.MergePatchType, []byte(data), metav1.PatchOptions{FieldManager: "kubectl-annotate"}); err != nil {
+		data := fmt.Sprintf(`{"metadata":{"annotations":{"example.org/touched":%q}}}`, start.Format(time.RFC3339Nano))
+		_, err := w.c.Resource(clusters).Namespace(c.GetNamespace()).Patch(w.t.Context(), c.GetName(), types.MergePatchType, []byte(data), metav1.PatchOptions{FieldManager: "kubectl-annotate"})
+		switch {
+		case err == nil:
+			touched = append(touched, c.GetNamespace()+"/"+c.GetName())
+		case !frozen(&clusterState{object: c}):
 			w.t.Fatal(err)
 		}
 	}
+	w.settle(start, touched...)
 }
