@@ -220,6 +220,13 @@ func (c *comparer) updateClasses() error {
 		}
 		if len(problems) > 0 {
 			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "class/refused", "Cluster API's webhook refuses the change of ClusterClass %s: %s", key, words(problems))}
+			continue
+		}
+		if problems, err = topology.UpdateTemplates(p.was, p.is, c.was.Schemas, c.is.Schemas); err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "template/refused", "the API server refuses the change of a template of ClusterClass %s: %s", key, words(problems))}
 		}
 	}
 	return nil

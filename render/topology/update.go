@@ -3,6 +3,8 @@ package topology
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,4 +103,33 @@ func UpdateClass(was, is *Class, clusters []*manifest.Object) ([]Problem, error)
 		return problemsOf(err), nil
 	}
 	return nil, nil
+}
+
+// UpdateTemplates asks an API server's rules about the templates of a class that keep their names and change: some kinds refuse any
+// change of their spec (KubevirtClusterTemplate does). The problems are those for which one is refused; what was wrong before is not
+// among them. before and after are the schemas of either side.
+func UpdateTemplates(was, is *Class, before, after *Schemas) ([]Problem, error) {
+	var out []Problem
+	for key, t := range is.templates {
+		old := was.templates[key]
+		if old == nil || Equal(old.Object["spec"], t.Object["spec"]) {
+			continue
+		}
+		known, err := before.Validate(old, nil)
+		if err != nil {
+			return nil, err
+		}
+		problems, err := after.Validate(t, old)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range problems {
+			if !slices.Contains(known, p) {
+				p.Field = key.kind + " " + key.name + ": " + p.Field
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
+	return out, nil
 }
