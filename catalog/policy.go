@@ -35,6 +35,11 @@ var rolloutPolicies = []RolloutPolicy{Allow, Warn, Acknowledge}
 // String is the policy's name.
 func (p RolloutPolicy) String() string { return string(p) }
 
+// Stricter reports whether a policy asks for more than another.
+func (p RolloutPolicy) Stricter(than RolloutPolicy) bool {
+	return slices.Index(rolloutPolicies, p) > slices.Index(rolloutPolicies, than)
+}
+
 // Approvers are those who may acknowledge a rollout.
 type Approvers string
 

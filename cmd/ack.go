@@ -163,16 +163,13 @@ func accepted(c *render.Cluster, reason string) (*ledger.Record, []string) {
 	}
 	var words []string
 	hashes := map[string]string{}
-	for _, pool := range catalog.Sorted(c.Hashes) {
-		hash, was := c.Hashes[pool], c.Record.Rollouts[pool]
+	for _, pool := range catalog.Sorted(c.Accepts) {
+		hash, was := c.Accepts[pool], c.Record.Rollouts[pool]
 		switch {
-		case hash == "":
-			if was != "" {
-				words = append(words, fmt.Sprintf("%s: whether worker pool %s is replaced can no longer be told: its hash %s is taken away, and nothing locks it", c.Request, pool, was))
-			}
-			continue
 		case was == "":
 			words = append(words, fmt.Sprintf("%s: worker pool %s is recorded with %s", c.Request, pool, hash))
+		case was != hash && c.Hashes[pool] == "":
+			words = append(words, fmt.Sprintf("%s: whatever becomes of worker pool %s, which only the management cluster can tell, is accepted: %s -> %s", c.Request, pool, was, hash))
 		case was != hash:
 			words = append(words, fmt.Sprintf("%s: the rollout of worker pool %s is accepted: %s -> %s", c.Request, pool, was, hash))
 		}

@@ -151,13 +151,11 @@ func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) error {
 		}
 		r := *c.Record
 		r.Rollouts = map[string]string{}
-		for pool, hash := range c.Hashes {
+		for pool, hash := range c.Accepts {
 			if accepted := c.Record.Rollouts[pool]; accepted != "" {
 				hash = accepted
 			}
-			if hash != "" {
-				r.Rollouts[pool] = hash
-			}
+			r.Rollouts[pool] = hash
 		}
 		if maps.Equal(r.Rollouts, c.Record.Rollouts) {
 			continue

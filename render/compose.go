@@ -43,8 +43,10 @@ type draft struct {
 
 	composed *manifest.Object  // the Cluster
 	cluster  *manifest.Object  // as overlays have changed it
+	stages   []stage           // as each overlay has left it, in order
 	admitted *manifest.Object  // as Cluster API would store it; nil when it is refused
 	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
+	accepts  map[string]string // what the ledger has to accept, by worker pool
 	refused  diag.List         // why it is refused
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota

@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -22,16 +23,18 @@ type Fleet struct {
 	Objects  []*manifest.Object  // everything else that was made: subnets, address manifests, classes
 	Schemas  *topology.Schemas
 	Found    diag.List
+	tree     fs.FS
 }
 
 // Cluster is a cluster that was asked for, as far as it got.
 type Cluster struct {
 	Request  *request.Cluster
-	Record   *ledger.Record   // nil when the ledger has none
-	Class    *topology.Class  // nil when there is none to use
-	Manifest *manifest.Object // as it would be stored; nil when something is wrong with it
-	Hashes   map[string]string
-	Found    diag.List // what is wrong with it
+	Record   *ledger.Record    // nil when the ledger has none
+	Class    *topology.Class   // nil when there is none to use
+	Manifest *manifest.Object  // as it would be stored; nil when something is wrong with it
+	Hashes   map[string]string // rollout hash by worker pool; "" where something is unknown; nil when there is no Manifest
+	Accepts  map[string]string // what the ledger has to accept of each pool before its machines may be replaced
+	Found    diag.List         // what is wrong with it
 	policy   catalog.RolloutPolicy
 	draft    *draft
 }
@@ -48,7 +51,7 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 		return nil, err
 	}
 	if in == nil || in.Catalog == nil {
-		return &Fleet{Input: in, Clusters: map[string]*Cluster{}, Found: found}, nil
+		return &Fleet{Input: in, Clusters: map[string]*Cluster{}, Found: found, tree: tree}, nil
 	}
 	in.addresses = in.perTenant()
 	f, err := in.Fleet(tree)
@@ -65,7 +68,7 @@ func (in *Input) Fleet(tree fs.FS) (*Fleet, error) { return newBuilder(tree, in)
 func (b *builder) fleet() (*Fleet, error) {
 	in := b.in
 	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
-	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found}
+	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found, tree: b.tree}
 	for _, o := range objects {
 		if o.GetKind() != "Cluster" {
 			f.Objects = append(f.Objects, o)
@@ -73,7 +76,7 @@ func (b *builder) fleet() (*Fleet, error) {
 	}
 	for _, d := range drafts {
 		policy, _ := in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
-		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.admitted, Hashes: d.hashes, policy: policy, draft: d}
+		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.admitted, Hashes: d.hashes, Accepts: d.accepts, policy: policy, draft: d}
 		c.Found = slices.Concat(d.found, d.spoiled, d.refused)
 		if slices.ContainsFunc(c.Found, spoils) {
 			c.Manifest = nil
@@ -83,7 +86,8 @@ func (b *builder) fleet() (*Fleet, error) {
 	for _, t := range in.Tenants {
 		for _, c := range t.Clusters {
 			if in.wants(c) && f.Clusters[c.String()] == nil {
-				f.Clusters[c.String()] = &Cluster{Request: c, Record: t.Records[c.Name], Found: slices.DeleteFunc(slices.Clone(found), func(x diag.Finding) bool {
+				policy, _ := in.Catalog.RolloutPolicy(c.Spec.Tier, c.Namespace)
+				f.Clusters[c.String()] = &Cluster{Request: c, Record: t.Records[c.Name], policy: policy, Found: slices.DeleteFunc(slices.Clone(found), func(x diag.Finding) bool {
 					return x.Severity != diag.Error
 				})}
 			}
@@ -92,69 +96,38 @@ func (b *builder) fleet() (*Fleet, error) {
 	return f, err
 }
 
+// Entered is the ledger's file of a cluster that is in the tree's ledger, be there a request for it or not; "" when it is not, or is
+// released. A file that cannot be read speaks of a cluster too.
+func (f *Fleet) Entered(of *request.Cluster) string {
+	if f.tree == nil || f.Input == nil {
+		return ""
+	}
+	file := f.Input.Folders.Ledger + "/clusters/" + of.String() + ".yaml"
+	data, err := fs.ReadFile(f.tree, file)
+	if err != nil {
+		return ""
+	}
+	if r, _ := ledger.ParseRecord(file, data); r != nil && r.Released != "" {
+		return ""
+	}
+	return file
+}
+
+// Addresses are the control-plane addresses of the clusters that are rendered.
+func (f *Fleet) Addresses() []netip.Addr {
+	var out []netip.Addr
+	for _, name := range catalog.Sorted(f.Clusters) {
+		text, _ := f.Clusters[name].Fed("address").(string)
+		if a, err := netip.ParseAddr(text); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
 func spoils(f diag.Finding) bool {
 	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
-}
-
-// Written is the place in the request, or in the ledger's record, that a variable's value comes from, and the field in the tenant's own
-// word. pool is the worker pool that reads it. It is not ok when the value is the class's own default.
-func (c *Cluster) Written(variable, pool string) (at diag.Pos, field string, ok bool) {
-	d := c.draft
-	if d == nil {
-		return diag.Pos{}, "", false
-	}
-	if _, own := d.overrides[pool][variable]; own {
-		return c.Request.At("spec", "workers", pool, "size"), "workers." + pool + ".size", true
-	}
-	for _, path := range catalog.Sorted(d.origins) {
-		if path == variable || strings.HasPrefix(path, variable+".") {
-			origin := d.origins[path]
-			if field, ok := d.ledgered(path); ok && origin[0] == "metadata" { // nobody wrote it: the ledger gave it
-				if c.Record != nil {
-					return c.Record.At("spec", field), field, true
-				}
-				return c.Request.At(origin...), field, true
-			}
-			return c.Request.At(origin...), strings.Join(origin[1:], "."), true
-		}
-	}
-	if c.Record != nil {
-		for _, place := range catalog.Sorted(c.Record.Defaults) {
-			if place == variable || strings.HasPrefix(place, variable+".") {
-				return c.Record.At("spec", "defaults", place), "recorded default of " + variable, true
-			}
-		}
-	}
-	return diag.Pos{}, "", false
-}
-
-// ledgered is the field of a record that the value at a variable's path is kept in.
-func (d *draft) ledgered(path string) (field string, ok bool) {
-	for _, field := range []string{"address", "serverAddress"} {
-		if strings.Join(d.source.Variable(field), ".") == path {
-			return field, true
-		}
-	}
-	return "", false
-}
-
-// FedAt is the place that the value of a request field comes from: the request or the ledger's record.
-func (c *Cluster) FedAt(field string) diag.Pos {
-	if c.draft != nil {
-		if at, _, ok := c.Written(strings.Join(c.draft.source.Variable(field), "."), ""); ok {
-			return at
-		}
-	}
-	return c.Request.At("metadata", "name")
-}
-
-// Fed is the value of the variable that a request field feeds, in the Cluster as it is rendered; nil when it has none.
-func (c *Cluster) Fed(field string) any {
-	if c.draft == nil || c.Manifest == nil {
-		return nil
-	}
-	return lookup(variablesOf(c.Manifest), c.draft.source.Variable(field))
 }
 
 // hash works out the rollout hashes of a cluster that Cluster API has taken, and writes them onto it: whoever looks at any diff sees that
@@ -182,14 +155,12 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 	if !d.tenant.terms.Quota.None() {
 		d.usage = b.takes(d, pools)
 	}
-	d.hashes = map[string]string{}
+	if d.hashes, d.accepts, err = topology.Hashes(pools, b.schemas); err != nil {
+		d.hashes, d.accepts = nil, nil
+		return diag.List{diag.Errorf(diag.Pos{File: b.in.Folders.Catalog + "/crds"}, "catalog/bad-schema", "%v", err).Hintf("export it again: kubectl get crd NAME -o json")}, nil
+	}
 	annotations := d.admitted.GetAnnotations()
-	for _, name := range catalog.Sorted(pools) {
-		h, err := pools[name].Hash(b.schemas)
-		if err != nil {
-			return diag.List{diag.Errorf(diag.Pos{File: b.in.Folders.Catalog + "/crds"}, "catalog/bad-schema", "%v", err).Hintf("export it again: kubectl get crd NAME -o json")}, nil
-		}
-		d.hashes[name] = h
+	for name, h := range d.hashes {
 		if h != "" {
 			annotations[topology.AnnotationPrefix+name] = h
 		}

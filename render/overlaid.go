@@ -22,15 +22,17 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 			continue
 		}
 		var in []*manifest.Object
-		var slots []**manifest.Object // where what comes out goes
+		var slots []func(*manifest.Object) // where what comes out goes
 		for _, d := range drafts {
 			if len(o.Tiers) == 0 || slices.Contains(o.Tiers, d.request.Spec.Tier) {
-				in, slots = append(in, d.cluster), append(slots, &d.cluster)
+				in = append(in, d.cluster)
+				slots = append(slots, func(o *manifest.Object) { d.cluster, d.stages = o, append(d.stages, stage{name, o}) })
 			}
 		}
 		for i := range subnets {
 			if len(o.Tiers) == 0 {
-				in, slots = append(in, subnets[i]), append(slots, &subnets[i])
+				in = append(in, subnets[i])
+				slots = append(slots, func(o *manifest.Object) { subnets[i] = o })
 			}
 		}
 		if len(in) == 0 && !p.in.Complete { // whatever is wrong with it
@@ -49,7 +51,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 			continue
 		}
 		for i, object := range out {
-			*slots[i] = object
+			slots[i](object)
 		}
 		applied = append(applied, name)
 		p.seen[name] = append(p.seen[name], in...)
@@ -62,7 +64,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 	}
 	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
 		for _, d := range drafts {
-			d.cluster = d.composed
+			d.cluster, d.stages = d.composed, nil
 		}
 	}
 	return found

@@ -101,13 +101,13 @@ func (p *Prober) With(c *Cluster, o *manifest.Object) (*Cluster, error) {
 	}
 	sortVariables(made)
 	d := *c.draft
-	d.admitted, d.refused, d.hashes = made, nil, nil
+	d.admitted, d.refused, d.hashes, d.accepts = made, nil, nil, nil
 	p.b.hash(&d)
 	if d.err != nil {
 		return nil, d.err
 	}
 	out := *c
-	out.Manifest, out.Hashes, out.Found, out.draft = made, d.hashes, diag.List(nil), &d
+	out.Manifest, out.Hashes, out.Accepts, out.Found, out.draft = made, d.hashes, d.accepts, diag.List(nil), &d
 	return &out, nil
 }
 

@@ -26,13 +26,11 @@ func (b *builder) locked(d *draft) diag.List {
 		find = diag.Errorf
 	}
 	var found diag.List
-	for _, pool := range catalog.Sorted(d.hashes) {
-		hash, accepted := d.hashes[pool], d.record.Rollouts[pool]
+	for _, pool := range catalog.Sorted(d.accepts) {
+		hash, accepted := d.accepts[pool], d.record.Rollouts[pool]
 		at := d.record.At("spec", "rollouts", pool)
 		switch {
 		case hash == accepted:
-		case hash == "":
-			found.Add(diag.Warnf(d.request.KeyAt("spec", "workers", pool), "rollout/unknown", "nobody can tell from here whether worker pool %s of %s is replaced: its class reads what only the management cluster knows", pool, d.request))
 		case accepted == "":
 			found.Add(find(at, "rollout/unrecorded", "no rollout hash of worker pool %s of %s is recorded", pool, d.request).
 				Hintf("copyhold allocate records it"))
@@ -43,6 +41,9 @@ func (b *builder) locked(d *draft) diag.List {
 			}
 			found.Add(find(at, "rollout/scheme", "the rollout hash of worker pool %s of %s is %s and %s is recorded: the two cannot be compared", pool, d.request, hash, accepted).
 				Hintf("copyhold ack %s records it anew", d.request))
+		case d.hashes[pool] == "":
+			found.Add(find(at, "rollout/unacknowledged", "the machines of worker pool %s of %s may be replaced, which only the management cluster can tell: what they depend on is %s, and %s is accepted", pool, d.request, hash, accepted).
+				Hintf("copyhold diff says why; copyhold ack %s accepts it", d.request))
 		default:
 			found.Add(find(at, "rollout/unacknowledged", "the machines of worker pool %s of %s would be replaced: its rollout hash is %s, and %s is accepted", pool, d.request, hash, accepted).
 				Hintf("copyhold diff says why; copyhold ack %s accepts it", d.request))
@@ -96,7 +97,7 @@ func recorded(c *request.Cluster, r *ledger.Record) bool {
 func older(hash string) bool {
 	number := func(s string) int {
 		scheme, _, _ := strings.Cut(s, ":")
-		n, err := strconv.Atoi(strings.TrimPrefix(scheme, "v"))
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(scheme, "unknown-"), "v"))
 		if err != nil {
 			return 0
 		}

@@ -58,7 +58,7 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 		kept = "it cannot be rendered any more; what runs stays as it is"
 	}
 	var err error
-	if r.Objects, err = Objects(was.Objects, is.Objects, kept); err != nil {
+	if r.Objects, err = Objects(was.Objects, is.Objects, is.Addresses(), kept); err != nil {
 		return nil, err
 	}
 	r.Classes = append(r.Classes, c.reach(r)...)
@@ -142,6 +142,7 @@ func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
 		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "it has worker pools that are MachinePools, which are not judged"})
 	}
 	c.address(d, was, is)
+	paused(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
 	}
@@ -178,6 +179,10 @@ func (c *comparer) created(is *render.Cluster) *Diff {
 	d := c.diff(is)
 	if is.Manifest == nil || is.Hashes == nil {
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: "the new cluster cannot be rendered: " + first(is.Found)})
+		return d
+	}
+	if file := c.was.Entered(is.Request); file != "" {
+		d.Changes = append(d.Changes, Change{Action: Unknown, Machines: all(is), Words: "the base has it in its ledger (" + file + ") and no request for it that can be read: whether it runs, and as what, cannot be told from here"})
 		return d
 	}
 	d.Changes = append(d.Changes, Change{Action: Create, Machines: all(is)})
@@ -243,8 +248,22 @@ func (c *comparer) address(d *Diff, was, is *render.Cluster) {
 		if topology.Equal(old, now) {
 			continue
 		}
-		at := is.FedAt(f.field)
-		d.Changes = append(d.Changes, Change{Action: Address, Words: f.words, Causes: []Cause{{At: at.String(), pos: at, Field: f.field, Before: old, After: now}}})
+		pos := is.FedAt(f.field)
+		d.Changes = append(d.Changes, Change{Action: Address, Words: f.words, Causes: []Cause{at(pos, f.field, old, now)}})
+	}
+}
+
+// paused tells of a cluster that Cluster API leaves alone, or no longer does.
+func paused(d *Diff, was, is *render.Cluster) {
+	of := func(c *render.Cluster) bool {
+		spec, _ := c.Manifest.Object["spec"].(map[string]any)
+		return spec["paused"] == true
+	}
+	switch before, after := of(was), of(is); {
+	case before && !after:
+		d.Changes = append(d.Changes, Change{Action: Unknown, Machines: all(is), Words: "it is no longer paused: all that was changed meanwhile takes effect now, rollouts too"})
+	case after:
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "it is paused: Cluster API does nothing of what is said here until that is taken away"})
 	}
 }
 

@@ -140,17 +140,20 @@ func (c *comparer) controlPlaneCauses(was, is *render.Cluster) []Cause {
 		return nil
 	}
 	var out []Cause
-	all := candidates(was, is, "")
+	all := c.candidates(was, is, "")
 	if a, b := was.Request.Spec.ControlPlane.Replicas, is.Request.Spec.ControlPlane.Replicas; !topology.Equal(a, b) {
-		at := is.Request.At("spec", "controlPlane", "replicas")
-		all = append(all, candidate{Cause{At: at.String(), pos: at, Field: "controlPlane.replicas", Before: replicas(a), After: replicas(b)}, topology.With(was.Manifest, replicas(b), "controlPlane", "replicas")})
+		cause := at(is.Request.At("spec", "controlPlane", "replicas"), "controlPlane.replicas", replicas(a), replicas(b))
+		all = append(all, candidate{cause, topology.With(was.Manifest, replicas(b), "controlPlane", "replicas")})
 	}
 	for _, x := range all {
 		if key, err := was.Class.ControlPlaneKey(x.alone); err == nil && key != base {
 			out = append(out, x.cause)
 		}
 	}
-	if was.Class.Digest() != is.Class.Digest() || was.Class.Key() != is.Class.Key() {
+	if was.Class.Key() != is.Class.Key() {
+		return append(out, c.tierCause(was, is))
+	}
+	if was.Class.Digest() != is.Class.Digest() {
 		if key, err := is.Class.ControlPlaneKey(was.Manifest); err == nil && key != base {
 			out = append(out, Cause{Field: "class " + is.Class.Key().String(), Class: true})
 		}
@@ -161,7 +164,7 @@ func (c *comparer) controlPlaneCauses(was, is *render.Cluster) []Cause {
 // causesOf finds the place in the request that a refused change was written at.
 func (c *comparer) causesOf(was, is *render.Cluster, problems []topology.Problem) []Cause {
 	var out []Cause
-	for _, x := range candidates(was, is, "") {
+	for _, x := range c.candidates(was, is, "") {
 		name := strings.TrimPrefix(x.cause.Field, "variable ")
 		if slices.ContainsFunc(problems, func(p topology.Problem) bool {
 			return strings.Contains(p.Field, name) || strings.Contains(p.Field, "version") && name == "version"

@@ -3,16 +3,20 @@ package impact
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
 )
 
-// Objects compares manifests other than Clusters. What the second set lacks is gone or, with a word in kept, could not be rendered.
-func Objects(was, is []*manifest.Object, kept string) ([]Object, error) {
+// Objects compares manifests other than Clusters. held are the control-plane addresses that clusters have in the second set. What that
+// set lacks is gone or, with a word in kept, could not be rendered.
+func Objects(was, is []*manifest.Object, held []netip.Addr, kept string) ([]Object, error) {
+	lost := func(a *manifest.Object) []string { return uncovered(a, is, held) }
 	byID := func(objects []*manifest.Object) map[manifest.ID]*manifest.Object {
 		out := map[manifest.ID]*manifest.Object{}
 		for _, o := range objects {
@@ -33,11 +37,11 @@ func Objects(was, is []*manifest.Object, kept string) ([]Object, error) {
 		case b == nil && kept != "":
 			o.Action, o.Words = Rejected, kept
 		case b == nil:
-			o.Action, o.Words = gone(id, a)
+			o.Action, o.Words = gone(id, a, lost(a))
 		case topology.Equal(a.Object, b.Object):
 			continue
 		default:
-			if err := o.changed(a, b, is); err != nil {
+			if err := o.changed(a, b, is, lost(a), kept); err != nil {
 				return nil, err
 			}
 		}
@@ -48,10 +52,14 @@ func Objects(was, is []*manifest.Object, kept string) ([]Object, error) {
 }
 
 // gone is what it means that a manifest is no longer rendered.
-func gone(id manifest.ID, o *manifest.Object) (Action, string) {
+func gone(id manifest.ID, o *manifest.Object, lost []string) (Action, string) {
 	switch {
+	case len(lost) > 0:
+		return Address, taken(lost)
+	case id.Kind == "IPAddressPool":
+		return InPlace, "no cluster has an address of it that nothing else hands out"
 	case id.Group == "metallb.io":
-		return Address, "it hands out control-plane addresses: those that nothing else covers are taken from their clusters"
+		return Address, "it says how control-plane addresses are announced: those that nothing else announces can no longer be reached"
 	case topology.IsDeployment(o):
 		m := machines(topology.DeploymentMachines(o))
 		return Delete, fmt.Sprintf("its %s go once somebody confirms the prune", m)
@@ -62,7 +70,7 @@ func gone(id manifest.ID, o *manifest.Object) (Action, string) {
 }
 
 // changed says what a manifest that differs does.
-func (o *Object) changed(was, is *manifest.Object, all []*manifest.Object) error {
+func (o *Object) changed(was, is *manifest.Object, all []*manifest.Object, lost []string, kept string) error {
 	o.Action = InPlace
 	specs := !topology.Equal(was.Object["spec"], is.Object["spec"])
 	switch {
@@ -80,14 +88,72 @@ func (o *Object) changed(was, is *manifest.Object, all []*manifest.Object) error
 		case m != n:
 			o.Action, o.Words = Scale, fmt.Sprintf("from %s to %s", m, n)
 		}
+	case len(lost) > 0:
+		o.Action, o.Words = Address, taken(lost)
+	case is.GetKind() == "IPAddressPool" && specs && kept != "":
+		o.Action, o.Words = Rejected, kept
+	case is.GetKind() == "IPAddressPool" && specs && sameButAddresses(was, is):
+		o.Words = "it hands out other addresses; every one that a cluster has is still among those handed out"
 	case manifest.IDOf(is).Group == "metallb.io" && specs:
-		o.Action, o.Words = Address, "it hands out control-plane addresses: one that it no longer covers is taken from its cluster"
+		o.Action, o.Words = Address, "it hands out or announces control-plane addresses, to others or in another way than before"
 	case strings.HasSuffix(is.GetKind(), "Template") && specs:
 		if users := topology.UsedBy(is, all); len(users) > 0 && !slices.ContainsFunc(users, func(u string) bool { return strings.HasPrefix(u, "ClusterClass ") }) {
 			o.Words = fmt.Sprintf("edited under its name, which %s names: machines that run never take it, only new ones do; give it a new name", strings.Join(users, " and "))
 		}
 	}
 	return nil
+}
+
+func taken(lost []string) string {
+	return "nothing hands out " + strings.Join(lost, ", ") + " any more: taken from the clusters that have them"
+}
+
+// sameButAddresses compares two IPAddressPools without their addresses.
+func sameButAddresses(a, b *manifest.Object) bool {
+	strip := func(o *manifest.Object) any {
+		spec, _ := o.Object["spec"].(map[string]any)
+		spec = maps.Clone(spec)
+		delete(spec, "addresses")
+		return spec
+	}
+	return topology.Equal(strip(a), strip(b))
+}
+
+// uncovered are the addresses that clusters have, that an IPAddressPool handed out, and that no IPAddressPool does now.
+func uncovered(was *manifest.Object, is []*manifest.Object, held []netip.Addr) []string {
+	if was.GetKind() != "IPAddressPool" {
+		return nil
+	}
+	before := handedOut(was)
+	var now []ledger.Range
+	for _, o := range is {
+		now = append(now, handedOut(o)...)
+	}
+	var out []string
+	for _, a := range held {
+		in := func(r ledger.Range) bool { return r.Contains(a) }
+		if slices.ContainsFunc(before, in) && !slices.ContainsFunc(now, in) {
+			out = append(out, a.String())
+		}
+	}
+	return out
+}
+
+// handedOut are the ranges of an IPAddressPool; nothing else has any.
+func handedOut(o *manifest.Object) []ledger.Range {
+	if o.GetKind() != "IPAddressPool" {
+		return nil
+	}
+	spec, _ := o.Object["spec"].(map[string]any)
+	list, _ := spec["addresses"].([]any)
+	var out []ledger.Range
+	for _, v := range list {
+		s, _ := v.(string)
+		if r, err := ledger.ParseRange(s); err == nil {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func compareText(a, b string) int {
@@ -135,9 +201,28 @@ func (c *comparer) reach(r *Report) []Class {
 	return out
 }
 
+// milder says whose rollouts are held to less than before by the change itself: with it, what the base would refuse goes through.
+func (c *comparer) milder() []string {
+	counts := map[string]int{}
+	for name, was := range c.was.Clusters {
+		is := c.is.Clusters[name]
+		if is == nil {
+			continue
+		}
+		if a, b := was.RolloutPolicy(), is.RolloutPolicy(); a.Stricter(b) {
+			counts[fmt.Sprintf("%s -> %s", a, b)]++
+		}
+	}
+	out := []string{}
+	for _, step := range catalog.Sorted(counts) {
+		out = append(out, fmt.Sprintf("the change itself makes the policy for rollouts milder, for %s: %s", count(counts[step], "cluster"), step))
+	}
+	return out
+}
+
 // notes say what the report takes for granted and what it has not looked at.
 func (c *comparer) notes(r *Report) []string {
-	out := []string{}
+	out := c.milder()
 	kinds := map[string]bool{}
 	for _, cl := range c.is.Clusters {
 		if cl.Class == nil {

@@ -2,6 +2,7 @@ package impact_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -38,6 +39,7 @@ spec: {addresses: [192.0.2.0/24]}
 
 // Objects that are written out are judged by the rule of their own controller, and by what names what.
 func TestObjects(t *testing.T) {
+	held := []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("198.51.100.1")}
 	for _, c := range []struct {
 		name     string
 		old, new string
@@ -53,7 +55,10 @@ func TestObjects(t *testing.T) {
 		{"a drain timeout", "version: v1.34.1", "version: v1.34.1\n      deletion: {nodeDrainTimeoutSeconds: 60}", "in-place MachineDeployment photon-prod/solar-md-0: "},
 		{"a label of the machines", "metadata: {labels: {pool: md-0}}", "metadata: {labels: {pool: md-0, a: b}}", "in-place MachineDeployment photon-prod/solar-md-0: "},
 		{"a template under its name", "runStrategy: Always", "runStrategy: Halted", "in-place KubevirtMachineTemplate photon-prod/solar-md-0-1: edited under its name, which MachineDeployment solar-md-0 names: machines that run never take it, only new ones do; give it a new name"},
-		{"addresses", "192.0.2.0/24", "192.0.2.0/25", "address IPAddressPool metallb-system/pool: it hands out control-plane addresses: one that it no longer covers is taken from its cluster"},
+		{"addresses that a cluster has", "192.0.2.0/24", "192.0.2.128/25", "address IPAddressPool metallb-system/pool: nothing hands out 192.0.2.10, 192.0.2.11 any more: taken from the clusters that have them"},
+		{"addresses that nobody has", "192.0.2.0/24", "192.0.2.0/25", "in-place IPAddressPool metallb-system/pool: it hands out other addresses; every one that a cluster has is still among those handed out"},
+		{"a fence", "addresses: [192.0.2.0/24]", "addresses: [192.0.2.0/24], serviceAllocation: {namespaces: [a]}", "address IPAddressPool metallb-system/pool: it hands out or announces control-plane addresses, to others or in another way than before"},
+		{"the address pool gone", explicit[strings.LastIndex(explicit, "---"):], "", "address IPAddressPool metallb-system/pool: nothing hands out 192.0.2.10, 192.0.2.11 any more: taken from the clusters that have them"},
 		{"the deployment gone", explicit[:strings.Index(explicit, "---")], "", "delete MachineDeployment photon-prod/solar-md-0: its 3 machines go once somebody confirms the prune"},
 	} {
 		parse := func(text string) []*manifest.Object {
@@ -66,7 +71,7 @@ func TestObjects(t *testing.T) {
 		if !strings.Contains(explicit, c.old) {
 			t.Fatalf("%s: there is no %q", c.name, c.old)
 		}
-		got, err := impact.Objects(parse(explicit), parse(strings.Replace(explicit, c.old, c.new, 1)), "")
+		got, err := impact.Objects(parse(explicit), parse(strings.Replace(explicit, c.old, c.new, 1)), held, "")
 		if err != nil {
 			t.Fatal(err)
 		}

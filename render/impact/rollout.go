@@ -11,6 +11,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
 )
@@ -61,6 +62,11 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 		return nil, err
 	}
 	a := &poolAnswer{action: Rollout, differences: plain(differences)}
+	certain, err := topology.Certain(before, after, c.is.Schemas)
+	if err != nil {
+		return nil, err
+	}
+	unknown := list(slices.Concat(before.Unknown, after.Unknown))
 	refused, err := c.refusedByServer(before, after)
 	if err != nil {
 		return nil, err
@@ -75,6 +81,10 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 		if before.Deferred {
 			a.action, a.words = Rollout, fmt.Sprintf("deferUpgrade is taken away: if the pool was held back, it moves to %s now", after.Version())
 		}
+	case !certain && unknown != "":
+		a.action, a.words = Unknown, "its machines depend on what only the management cluster knows ("+unknown+"): a rollout can be neither foretold nor ruled out"
+	case !certain:
+		a.action, a.words = InPlace, "nothing is replaced: only the schemas in the catalog's folder crds change, and with them the pool's rollout hash"
 	case onlyAfterGone(differences):
 		a.action, a.words = InPlace, "rollout.after is taken away: nothing is replaced for that"
 	case after.OnDelete():
@@ -82,8 +92,14 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 	case was.Class.Digest() != is.Class.Digest() && was.Class.SameClass(is.Class) && topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]):
 		a.action, a.words = Latent, "a template is edited under its old name, which Cluster API does not watch: the rollout starts with the cluster's next reconcile, at its next sync or within ten minutes"
 	}
-	if a.causes, err = c.causes(was, is, name, before, after, differences); err != nil {
+	if a.causes, err = c.causes(was, is, name, before, after, differences, certain); err != nil {
 		return nil, err
+	}
+	switch {
+	case unknown != "" && a.action == InPlace && !(after.Deferred && before.Version() != after.Version()): // a pool that waits waits with all of it
+		a.action, a.words = Unknown, join(a.words, "its machines depend on what only the management cluster knows ("+unknown+"): a rollout can be neither foretold nor ruled out")
+	case unknown != "" && a.action.Rolls():
+		a.words = join(a.words, "what else changes depends on what only the management cluster knows ("+unknown+")")
 	}
 	if second := secondRollout(before, after); second != "" && a.action == Rollout {
 		a.words = join(a.words, second)
@@ -140,20 +156,26 @@ func (c *comparer) refusedByServer(before, after *topology.Pool) (string, error)
 }
 
 // causes finds what makes a pool's hash differ, by asking Cluster API's engine about one change at a time.
-func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *topology.Pool, differences []topology.Difference) ([]Cause, error) {
+func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *topology.Pool, differences []topology.Difference, certain bool) ([]Cause, error) {
 	var out []Cause
-	base := was.Hashes[pool]
+	base, err := was.Class.PoolKeys(was.Manifest)
+	if err != nil {
+		return nil, err
+	}
 	differs := func(class *topology.Class, o *manifest.Object, s *topology.Schemas) bool {
+		if !certain { // all that is left to be seen is what it depends on
+			keys, err := class.PoolKeys(o)
+			return err == nil && keys[pool] != base[pool]
+		}
 		pools, problems, err := class.Pools(o)
 		if err != nil || len(problems) > 0 || pools[pool] == nil {
 			return false // a mixture that never was: nothing follows from it
 		}
-		h, err := pools[pool].Hash(s)
-		return err == nil && h != base
+		other, err := topology.Certain(before, pools[pool], s)
+		return err == nil && other
 	}
 	if was.Class.Key() != is.Class.Key() {
-		at := is.Request.At("spec", "tier")
-		out = append(out, Cause{At: at.String(), pos: at, Field: "tier", Before: was.Request.Spec.Tier, After: is.Request.Spec.Tier})
+		out = append(out, c.tierCause(was, is))
 	} else if was.Class.Digest() != is.Class.Digest() {
 		if !topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]) && !differs(is.Class, was.Manifest, c.was.Schemas) {
 			// the class alone would not do it
@@ -161,13 +183,14 @@ func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *t
 			out = append(out, classCauses(was, is, before, after, differences)...)
 		}
 	}
-	for _, candidate := range candidates(was, is, pool) {
+	all := c.candidates(was, is, pool)
+	for _, candidate := range all {
 		if differs(was.Class, candidate.alone, c.was.Schemas) {
 			out = append(out, candidate.cause)
 		}
 	}
 	if len(out) == 0 { // only all of it together does
-		for _, candidate := range candidates(was, is, pool) {
+		for _, candidate := range all {
 			out = append(out, candidate.cause)
 		}
 	}
@@ -177,17 +200,29 @@ func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *t
 	return out, nil
 }
 
+// tierCause is why a cluster has another class: its request names another tier, or the tier has another class.
+func (c *comparer) tierCause(was, is *render.Cluster) Cause {
+	if a, b := was.Request.Spec.Tier, is.Request.Spec.Tier; a != b {
+		return at(is.Request.At("spec", "tier"), "tier", a, b)
+	}
+	tier := is.Request.Spec.Tier
+	return at(c.is.Input.Catalog.At("tiers", tier, "class"), "class of tier "+tier, was.Class.Key().String(), is.Class.Key().String())
+}
+
+func at(pos diag.Pos, field string, before, after any) Cause {
+	return Cause{At: pos.String(), pos: pos, Field: field, Before: before, After: after}
+}
+
 type candidate struct {
 	cause Cause
 	alone *manifest.Object // the old Cluster with this change only
 }
 
 // candidates are the single changes between two states of a Cluster that could bear on one pool.
-func candidates(was, is *render.Cluster, pool string) []candidate {
+func (c *comparer) candidates(was, is *render.Cluster, pool string) []candidate {
 	var out []candidate
 	if a, b := was.Request.Spec.Version, is.Request.Spec.Version; a != b {
-		at := is.Request.At("spec", "version")
-		out = append(out, candidate{Cause{At: at.String(), pos: at, Field: "version", Before: a, After: b}, topology.With(was.Manifest, b, "version")})
+		out = append(out, candidate{at(is.Request.At("spec", "version"), "version", a, b), topology.With(was.Manifest, b, "version")})
 	}
 	scopes := []string{""}
 	if pool != "" {
@@ -206,41 +241,77 @@ func candidates(was, is *render.Cluster, pool string) []candidate {
 			if topology.Equal(old[n], now[n]) {
 				continue
 			}
-			cause := Cause{Field: "variable " + n, Before: old[n], After: now[n]}
-			if scope != "" && cause.Before == nil { // a pool without a value of its own has the cluster's
-				cause.Before = topology.Variables(was.Manifest, "")[n]
-			}
-			if at, field, ok := is.Written(n, scope); ok {
-				cause.At, cause.pos, cause.Field = at.String(), at, field
-			} else if at, field, ok := was.Written(n, scope); ok {
-				cause.Field = field
-				_ = at // it is no longer there to be linked to
-			}
-			out = append(out, candidate{cause, topology.WithVariable(was.Manifest, scope, n, now[n])})
+			out = append(out, candidate{c.variableCause(was, is, scope, n), topology.WithVariable(was.Manifest, scope, n, now[n])})
 		}
 	}
-	out = append(out, poolCandidates(was, is, pool)...)
+	out = append(out, c.poolCandidates(was, is, pool)...)
 	for _, f := range []struct {
 		words    string
 		old, now map[string]string
 		set      func(*manifest.Object, map[string]string)
+		get      func(*manifest.Object) any
 	}{
-		{"labels of the Cluster", was.Manifest.GetLabels(), is.Manifest.GetLabels(), (*manifest.Object).SetLabels},
-		{"annotations of the Cluster", own(was.Manifest), own(is.Manifest), (*manifest.Object).SetAnnotations},
+		{"labels of the Cluster", was.Manifest.GetLabels(), is.Manifest.GetLabels(), (*manifest.Object).SetLabels, func(o *manifest.Object) any { return o.GetLabels() }},
+		{"annotations of the Cluster", own(was.Manifest), own(is.Manifest), (*manifest.Object).SetAnnotations, func(o *manifest.Object) any { return o.GetAnnotations() }},
 	} {
 		if !maps.Equal(f.old, f.now) {
 			alone := was.Manifest.DeepCopy()
 			f.set(alone, f.now)
-			out = append(out, candidate{Cause{Field: f.words, Before: f.old, After: f.now}, alone})
+			cause := Cause{Field: f.words, Before: f.old, After: f.now}
+			if o := is.Overlaid(was, f.get); o != "" {
+				cause = c.overlayCause(o, cause)
+			}
+			out = append(out, candidate{cause, alone})
 		}
 	}
 	if a, b := was.Manifest.Object["spec"].(map[string]any)["clusterNetwork"], is.Manifest.Object["spec"].(map[string]any)["clusterNetwork"]; !topology.Equal(a, b) {
-		at := is.Request.At("spec", "clusterNetwork")
 		alone := was.Manifest.DeepCopy()
 		alone.Object["spec"].(map[string]any)["clusterNetwork"] = b
-		out = append(out, candidate{Cause{At: at.String(), pos: at, Field: "clusterNetwork", Before: a, After: b}, alone})
+		cause := at(is.Request.At("spec", "clusterNetwork"), "clusterNetwork", a, b)
+		if o := is.Overlaid(was, func(o *manifest.Object) any { return o.Object["spec"].(map[string]any)["clusterNetwork"] }); o != "" {
+			cause = c.overlayCause(o, cause)
+		}
+		out = append(out, candidate{cause, alone})
 	}
 	return out
+}
+
+// variableCause says who has changed a variable: an overlay, the request or the ledger.
+func (c *comparer) variableCause(was, is *render.Cluster, scope, name string) Cause {
+	get := func(o *manifest.Object) any { return topology.Variables(o, scope)[name] }
+	cause := Cause{Field: "variable " + name, Before: get(was.Manifest), After: get(is.Manifest)}
+	if scope != "" { // a pool without a value of its own has the cluster's
+		if cause.Before == nil {
+			cause.Before = topology.Variables(was.Manifest, "")[name]
+		}
+		if cause.After == nil {
+			cause.After = topology.Variables(is.Manifest, "")[name]
+		}
+	}
+	if o := is.Overlaid(was, get); o != "" {
+		return c.overlayCause(o, cause)
+	}
+	now, written := is.Written(name, scope)
+	before, wasWritten := was.Written(name, scope)
+	switch {
+	case wasWritten && !before.Default && (!written || now.Default): // a line that is gone: it can only be said where it was
+		pos := is.Request.KeyAt(append([]string{"spec"}, strings.Split(before.Field, ".")...)...)
+		return at(pos, before.Field+", which is taken away", cause.Before, cause.After)
+	case written:
+		return at(now.At, now.Field, cause.Before, cause.After)
+	case wasWritten:
+		cause.Field = before.Field
+	}
+	return cause
+}
+
+// overlayCause is a change that an overlay makes.
+func (c *comparer) overlayCause(overlay string, of Cause) Cause {
+	field := "overlay " + overlay + ": " + of.Field
+	if _, there := c.is.Input.Catalog.Overlays[overlay]; !there {
+		return Cause{Field: field + ", overlay taken away", Before: of.Before, After: of.After}
+	}
+	return at(c.is.Input.Catalog.At("overlays", overlay), field, of.Before, of.After)
 }
 
 // own are a Cluster's annotations without those that carry rollout hashes.
@@ -251,7 +322,7 @@ func own(o *manifest.Object) map[string]string {
 }
 
 // poolCandidates are the changes of a pool's own fields.
-func poolCandidates(was, is *render.Cluster, pool string) []candidate {
+func (c *comparer) poolCandidates(was, is *render.Cluster, pool string) []candidate {
 	var out []candidate
 	old, now := topology.PoolOf(was.Manifest, pool), topology.PoolOf(is.Manifest, pool)
 	for _, field := range []string{"class", "failureDomain", "rollout", "metadata", "replicas"} {
@@ -262,8 +333,14 @@ func poolCandidates(was, is *render.Cluster, pool string) []candidate {
 		if field == "metadata" {
 			written, before, after = metadataChange(old, now)
 		}
-		at := is.Request.At("spec", "workers", pool, written)
-		out = append(out, candidate{Cause{At: at.String(), pos: at, Field: "workers." + pool + "." + written, Before: before, After: after}, topology.WithPool(was.Manifest, pool, field, now[field])})
+		cause := at(is.Request.At("spec", "workers", pool, written), "workers."+pool+"."+written, before, after)
+		if o := is.Overlaid(was, func(o *manifest.Object) any { return topology.PoolOf(o, pool)[field] }); o != "" {
+			cause = c.overlayCause(o, cause)
+		} else if field == "class" && is.Request.Spec.Workers[pool].Class == "" && was.Request.Spec.Workers[pool].Class == "" {
+			tier := is.Request.Spec.Tier
+			cause = at(c.is.Input.Catalog.At("tiers", tier, "workerClass"), "workerClass of tier "+tier, before, after)
+		}
+		out = append(out, candidate{cause, topology.WithPool(was.Manifest, pool, field, now[field])})
 	}
 	return out
 }

@@ -50,11 +50,9 @@ func (c *comparer) classAlone(d *Diff, was, is *render.Cluster) (judged bool, er
 		return true, nil
 	}
 	then := *was
-	then.Class, then.Manifest, then.Hashes = is.Class, manifest, map[string]string{}
-	for name, p := range pools {
-		if then.Hashes[name], err = p.Hash(c.is.Schemas); err != nil {
-			return false, err
-		}
+	then.Class, then.Manifest = is.Class, manifest
+	if then.Hashes, then.Accepts, err = topology.Hashes(pools, c.is.Schemas); err != nil {
+		return false, err
 	}
 	return true, c.judge(d, was, &then)
 }

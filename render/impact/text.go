@@ -94,7 +94,7 @@ func (c Change) short(named bool) string {
 	if mark := c.lock(); mark != "" {
 		why = append(why, mark)
 	}
-	if len(c.Causes) > 0 && c.Words != "" && (c.Action == Rejected || c.Action == Frozen || c.Action == Rollout || c.Action == Replace || c.Action == ControlPlane || c.Action == InPlace) {
+	if len(c.Causes) > 0 && c.Words != "" && (c.Action == Unknown || c.Action == Rejected || c.Action == Frozen || c.Action == Rollout || c.Action == Replace || c.Action == ControlPlane || c.Action == InPlace) {
 		why = append(why, c.Words)
 	}
 	switch {

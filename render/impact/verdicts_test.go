@@ -1,5 +1,7 @@
 package impact_test
 
+import "slices"
+
 // A verdict is an edit of a repository and what it does to the one cluster there. given is edited on both sides beforehand.
 type verdict struct {
 	name         string
@@ -30,6 +32,9 @@ const (
 	workerTop = "          runStrategy: Always\n          template:\n            metadata: {annotations: {made-by: us}}\n            spec:\n              domain:\n                cpu: {cores: 2}"
 	crdVM     = "catalog/crds/kubevirtmachinetemplates.infrastructure.cluster.x-k8s.io.json"
 )
+
+// newDefault is another default of a field of the machine template.
+var newDefault = edit{crdVM, `"default": "ssh"`, `"default": "none"`}
 
 // patchOn is a class patch on the workers' machine template that sets an annotation of the machine from a Go template.
 func patchOn(template string) edit {
@@ -70,12 +75,18 @@ var verdicts = []verdict{
 	{name: "a drain timeout", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/deletion, value: {nodeDrainTimeoutSeconds: 60}}"), want: "in-place md-0"},
 	{name: "a rollout strategy", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/rollout, value: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}}"), want: "in-place md-0"},
 	{name: "a size under the strategy OnDelete", given: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/rollout, value: {strategy: {type: OnDelete}}}"), edits: []edit{{solar, "size: small", "size: medium"}}, want: "on-delete md-0"},
+	{name: "a strategy that is no longer OnDelete", given: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/rollout, value: {strategy: {type: OnDelete}}}"), edits: []edit{{"catalog/overlays/all/kustomization.yaml", "OnDelete", "RollingUpdate"}}, want: "unknown md-0"},
+	{name: "a pause", edits: overlay("- {op: add, path: /spec/paused, value: true}"), want: "in-place"},
+	{name: "the end of a pause", given: overlay("- {op: add, path: /spec/paused, value: true}"), edits: []edit{{"catalog/overlays/all/kustomization.yaml", "value: true", "value: false"}}, want: "unknown"},
+	{name: "the worker class that the tier has for pools without one", edits: []edit{{catalogFile, "workerClass: pool", "workerClass: gpu"}}, want: "rollout md-0"},
+	{name: "an overlay taken away that set a variable", given: overlay("- {op: add, path: /spec/topology/variables/-, value: {name: joinCommand, value: echo}}"), edits: []edit{{catalogFile, "  overlays: {all: {path: overlays/all}}\n", ""}}, want: "rollout md-0"},
 	{name: "a health check", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/healthCheck, value: {enabled: true, checks: {nodeStartupTimeoutSeconds: 600, unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 300}]}}}"), want: "in-place md-0"},
 	{name: "taints of a pool", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/taints, value: [{key: a/b, effect: NoSchedule, propagation: Always}]}"), want: "rejected"}, // behind a feature gate of Cluster API that is off
 	{name: "a label of the Cluster", edits: overlay("- {op: add, path: /metadata/labels/team, value: a}"), want: "in-place"},
 	{name: "a label of the Cluster that a patch reads", given: []edit{patchOn("{{ .builtin.cluster.metadata.labels | toJson | quote }}")}, edits: overlay("- {op: add, path: /metadata/labels/team, value: a}"), want: "rollout md-0"},
 	{name: "the cluster's own network", edits: []edit{{solar, "  workers:", "  clusterNetwork: {pods: [198.51.100.0/24]}\n  workers:"}}, want: "in-place"},
 	{name: "the address", given: ledgered, edits: []edit{{record, "address: 192.0.2.10", "address: 192.0.2.11"}}, want: "address, control-plane"},
+	{name: "a size taken away, back to the recorded default", given: append(slices.Clone(ledgered), edit{record, "machineSize: large", "machineSize: medium"}, edit{solar, "      replicas: 3\n", "      replicas: 3\n      size: small\n"}), edits: []edit{{solar, "      size: small\n", ""}}, want: "rollout md-0"},
 	{name: "a recorded default", given: ledgered, edits: []edit{{record, "machineSize: large", "machineSize: medium"}}, want: "rollout md-0"},
 
 	// Versions.
@@ -107,7 +118,9 @@ var verdicts = []verdict{
 	{name: "a default of the control plane written out", edits: []edit{{classFile, "kubelet: {}", "kubelet: {}\n      registry: registry.k8s.io"}}, want: "none"},
 	{name: "the infrastructure's template", edits: []edit{{classFile, "metadata: {name: demo-cluster, namespace: platform}\nspec: {template: {spec: {}}}", "metadata: {name: demo-cluster, namespace: platform}\nspec: {template: {spec: {sshKeys: {configRef: {name: keys}}}}}"}}, want: "rejected"},
 	{name: "a worker class that is not this cluster's", edits: []edit{{classFile, "cpu: {cores: 16}", "cpu: {cores: 32}"}}, want: "none"},
-	{name: "a provider's new default", edits: []edit{{crdVM, `"checkStrategy": {`, `"checkStrategy": {"x-was": true,`}}, want: "none"},
+	{name: "a provider's new default", edits: []edit{newDefault}, want: "none"},
+	{name: "a provider's new default where the old one is written out", given: []edit{{classFile, demoVM, demoVM + "      virtualMachineBootstrapCheck: {checkStrategy: ssh}\n"}}, edits: []edit{newDefault}, want: "in-place md-0"},
+	{name: "a schema that cannot be read", edits: []edit{{crdVM, `"type": "object"`, `"type": "object`}}, want: "rejected"},
 
 	// The class itself.
 	{name: "a patch that is on", given: []edit{{solar, "size: small", "size: medium"}}, edits: []edit{{classFile, "value: 4}", "value: 6}"}}, want: "rollout md-0"},
@@ -130,6 +143,8 @@ var verdicts = []verdict{
 	{name: "an image newer than the control plane", edits: []edit{{classFile, "node:v1.34.1", "node:v1.35.0"}}, want: "latent md-0, image-skew md-0"},
 
 	// What nobody can know.
+	{name: "a version in a class that reads the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{solar, "version: v1.34.1", "version: v1.34.2"}}, want: "control-plane, rollout md-0"},
+	{name: "a bootstrap template in a class whose machine templates read the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{classFile, "[sleep 1]", "[sleep 2]"}}, want: "latent md-0"},
 	{name: "a change of a class that reads the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "unknown md-0"},
 	{name: "no change of a class that reads the uid", given: []edit{patchOn("{{ .builtin.cluster.uid }}")}, edits: []edit{{solar, "replicas: 3", "replicas: 4"}}, want: "scale md-0"},
 	{name: "a patch of the class that begins to read the uid", edits: []edit{patchOn("{{ .builtin.cluster.uid }}")}, want: "unknown md-0"},
@@ -148,6 +163,8 @@ var verdicts = []verdict{
 	{name: "the tenant's folder gone", given: []edit{{"tenants/quark-dev/README.md", "", "empty"}}, edits: []edit{{solar, "", ""}}, want: "delete"},
 	{name: "the request in another file", edits: []edit{{solar, "", ""}, {"tenants/photon-prod/sun.yaml", "", solarText}}, want: "none"},
 	{name: "another cluster", edits: []edit{{"tenants/quark-dev/lunar.yaml", "", lunarText}}, want: "create"},
+	{name: "a request that can be read again", given: append(slices.Clone(ledgered), edit{solar, "kind: ClusterRequest", "kind: [ClusterRequest"}), edits: []edit{{solar, "kind: [ClusterRequest", "kind: ClusterRequest"}}, want: "unknown"},
+	{name: "a request that comes back", given: append(slices.Clone(ledgered), edit{solar, "", ""}, edit{"tenants/quark-dev/lunar.yaml", "", "---\n"}), edits: []edit{{solar, "", solarText}}, want: "unknown"},
 	{name: "another cluster that is wrong", edits: []edit{{"tenants/quark-dev/lunar.yaml", "", lunarText + "  variables: {nope: 1}\n"}}, want: "rejected"},
 }
 

@@ -2,8 +2,6 @@ package impact
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -86,7 +84,7 @@ func comings(was, is *render.Cluster, gone, fresh []string) []Change {
 	for _, name := range fresh {
 		m := machines(topology.PoolOf(is.Manifest, name))
 		at := is.Request.KeyAt("spec", "workers", name)
-		out = append(out, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Hashes[name], Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, After: "new"}}})
+		out = append(out, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Accepts[name], Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, After: "new"}}})
 	}
 	return out
 }
@@ -116,27 +114,10 @@ func alike(a, b map[string]any) bool {
 func (c *comparer) pool(was, is *render.Cluster, name string, before, after *topology.Pool) ([]Change, error) {
 	old, now := topology.PoolOf(was.Manifest, name), topology.PoolOf(is.Manifest, name)
 	m := machines(old)
-	hash, then := is.Hashes[name], was.Hashes[name]
+	hash, then := is.Accepts[name], was.Accepts[name]
 	change := Change{Pool: name, Machines: &m, Hash: hash, Policy: is.RolloutPolicy().String()}
 	var out []Change
 	switch {
-	case hash == "" || then == "":
-		same, err := sameKey(was, is, name)
-		if err != nil {
-			return nil, err
-		}
-		unknown := slices.Concat(before.Unknown, after.Unknown)
-		if !same || slices.Contains(unknown, "builtin") && !maps.Equal(was.Hashes, is.Hashes) { // it may look at the hashes of other pools
-			refused, err := c.refusedByServer(before, after)
-			if err != nil {
-				return nil, err
-			}
-			change.Action, change.Words = Unknown, "its machines depend on what only the management cluster knows ("+list(unknown)+"): a rollout can be neither foretold nor ruled out"
-			if refused != "" {
-				change.Action, change.Words = Frozen, refused
-			}
-			out = append(out, change)
-		}
 	case hash != then:
 		answer, err := c.rollout(was, is, name, before, after)
 		if err != nil {
@@ -160,6 +141,9 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 	if after.Deferred && hash == then && before.Version() != after.Version() {
 		out = append(out, Change{Action: InPlace, Pool: name, Words: held(before)})
 	}
+	if before.OnDelete() && !after.OnDelete() && len(out) == 0 {
+		out = append(out, Change{Action: Unknown, Pool: name, Machines: &m, Words: "the pool's strategy is no longer OnDelete: machines that were to be replaced when somebody deletes them are replaced now, and only the management cluster knows whether there are any"})
+	}
 	if skew := imageSkew(before, after); skew != "" {
 		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
 	}
@@ -181,15 +165,6 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 // held says what becomes of a pool whose upgrade is deferred.
 func held(before *topology.Pool) string {
 	return fmt.Sprintf("deferUpgrade: the pool stays as it is, on %s, until that is taken away; every other change to it waits too", before.Version())
-}
-
-func sameKey(was, is *render.Cluster, pool string) (bool, error) {
-	a, err := was.Class.PoolKeys(was.Manifest)
-	if err != nil {
-		return false, err
-	}
-	b, err := is.Class.PoolKeys(is.Manifest)
-	return a[pool] == b[pool], err
 }
 
 // machines reads how many machines a pool's topology asks for. Where the autoscaler decides there is no fixed number.

@@ -28,7 +28,7 @@ func Variables(o *manifest.Object, pool string) map[string]any {
 }
 
 // ClassChanges name what has changed between two states of a class and bears on these differences of a pool: patches by name, templates
-// by kind and name, fields of the worker class. after is the pool as the new class makes it.
+// by kind and name, fields of the worker class. Without differences it is all that has changed. after is the pool as the new class makes it.
 func ClassChanges(was, is *Class, after *Pool, differences []Difference) []string {
 	var out []string
 	for _, o := range []*manifest.Object{after.Infrastructure, after.Bootstrap} {
@@ -38,7 +38,7 @@ func ClassChanges(was, is *Class, after *Pool, differences []Difference) []strin
 				paths = append(paths, d.Path)
 			}
 		}
-		if len(paths) == 0 {
+		if len(paths) == 0 && len(differences) > 0 {
 			continue
 		}
 		out = append(out, changedPatches(was, is, o, paths)...)
@@ -48,7 +48,7 @@ func ClassChanges(was, is *Class, after *Pool, differences []Difference) []strin
 		if before == nil { // the new one has another name, as it should
 			before = was.sameRole(is, o, name)
 		}
-		if now != nil && before != nil && !sameJSON(before.Object["spec"], now.Object["spec"]) && touches(before, now, paths) {
+		if now != nil && before != nil && !sameJSON(before.Object["spec"], now.Object["spec"]) && (len(paths) == 0 || touches(before, now, paths)) {
 			words := fmt.Sprintf("%s %s of class %s", o.GetKind(), name, is.Key())
 			if before.GetName() != name {
 				words += " in place of " + before.GetName()

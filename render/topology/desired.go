@@ -48,6 +48,7 @@ type Pool struct {
 	Unknown []string
 
 	unknownInfrastructure, unknownBootstrap []string
+	infrastructureKey, bootstrapKey         PartKey // set by Pools
 }
 
 // Desired runs Cluster API's generator (exp/topology/desiredstate) on a Cluster that was admitted. It looks at the Cluster as if it were

@@ -20,7 +20,8 @@ type Difference struct {
 	After  any    // nil when it is gone
 }
 
-// Differences are what differs between two states of a pool once defaults are filled in, in order of their paths.
+// Differences are what differs between two states of a pool once defaults are filled in, in order of their paths. Templates of which
+// something is unknown are left out.
 func (p *Pool) Differences(is *Pool, s *Schemas) ([]Difference, error) {
 	was, err := p.inputs(s)
 	if err != nil {
@@ -34,9 +35,18 @@ func (p *Pool) Differences(is *Pool, s *Schemas) ([]Difference, error) {
 	for _, name := range []string{"version", "failureDomain", "after"} {
 		compare("", name, was[name], now[name], &out)
 	}
-	for _, o := range [][2]*manifest.Object{{p.Bootstrap, is.Bootstrap}, {p.Infrastructure, is.Infrastructure}} {
-		compare(o[1].GetKind(), "kind", o[0].GetKind(), o[1].GetKind(), &out)
-		more, err := s.SpecDifferences(o[0], o[1])
+	for _, o := range []struct {
+		was, is *manifest.Object
+		unknown bool
+	}{
+		{p.Bootstrap, is.Bootstrap, len(p.unknownBootstrap)+len(is.unknownBootstrap) > 0},
+		{p.Infrastructure, is.Infrastructure, len(p.unknownInfrastructure)+len(is.unknownInfrastructure) > 0},
+	} {
+		compare(o.is.GetKind(), "kind", o.was.GetKind(), o.is.GetKind(), &out)
+		if o.unknown {
+			continue
+		}
+		more, err := s.SpecDifferences(o.was, o.is)
 		if err != nil {
 			return nil, err
 		}

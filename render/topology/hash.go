@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -30,12 +31,52 @@ func (p *Pool) Hash(s *Schemas) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return p.digest(Scheme, in)
+}
+
+// accept is what is to be accepted of a pool of which something is unknown, as unknown-v1:<16 hex digits>: a digest of all that can bear
+// on its machines. hashes are those of the cluster's pools: a patch that looks at everything sees them too.
+func (p *Pool) accept(s *Schemas, hashes map[string]string) (string, error) {
+	in, err := p.inputs(s)
+	if err != nil {
+		return "", err
+	}
+	withoutUnknown(in, p)
+	seen := map[string]string{}
+	if slices.Contains(p.Unknown, "builtin") {
+		seen = hashes
+	}
+	return p.digest(unknownScheme, map[string]any{"known": in, "infrastructure": p.infrastructureKey[:], "bootstrap": p.bootstrapKey[:], "hashes": seen})
+}
+
+// Hashes are the rollout hashes of a cluster's pools, "" where something is unknown, and what is to be accepted of each.
+func Hashes(pools map[string]*Pool, s *Schemas) (hashes, accepts map[string]string, err error) {
+	hashes, accepts = map[string]string{}, map[string]string{}
+	for name, p := range pools {
+		if hashes[name], err = p.Hash(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	for name, p := range pools {
+		if accepts[name] = hashes[name]; accepts[name] == "" {
+			if accepts[name], err = p.accept(s, hashes); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return hashes, accepts, nil
+}
+
+// unknownScheme is Scheme for pools of which something is unknown.
+const unknownScheme = "unknown-" + Scheme
+
+func (p *Pool) digest(scheme string, in map[string]any) (string, error) {
 	j, err := json.Marshal(in) // sorts keys
 	if err != nil {
 		return "", fmt.Errorf("hashing worker pool %s: %w", p.Name, err)
 	}
 	h := sha256.Sum256(j)
-	return Scheme + ":" + hex.EncodeToString(h[:8]), nil
+	return scheme + ":" + hex.EncodeToString(h[:8]), nil
 }
 
 // inputs are what the hash is made of.
@@ -64,6 +105,34 @@ func (p *Pool) inputs(s *Schemas) (map[string]any, error) {
 		in["after"] = after.UTC().Format("2006-01-02T15:04:05Z07:00")
 	}
 	return in, nil
+}
+
+// withoutUnknown leaves out the templates of which one of the pools does not know everything.
+func withoutUnknown(in map[string]any, pools ...*Pool) {
+	for _, p := range pools {
+		if len(p.unknownInfrastructure) > 0 {
+			delete(in, "infrastructure")
+		}
+		if len(p.unknownBootstrap) > 0 {
+			delete(in, "bootstrap")
+		}
+	}
+}
+
+// Certain reports whether machines are replaced for certain when a pool goes from one state to the other: what is known of both
+// differs. The schemas are those of the later state.
+func Certain(was, is *Pool, s *Schemas) (bool, error) {
+	a, err := was.inputs(s)
+	if err != nil {
+		return false, err
+	}
+	b, err := is.inputs(s)
+	if err != nil {
+		return false, err
+	}
+	withoutUnknown(a, was, is)
+	withoutUnknown(b, was, is)
+	return !sameJSON(a, b), nil
 }
 
 // Comparable reports whether two hashes were made by the same rules.

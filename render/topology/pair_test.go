@@ -91,7 +91,7 @@ func (p pair) judge() string {
 	if p.before != nil && slices.ContainsFunc(catalog.Sorted(p.before.pools), p.held) {
 		return p.judgeHeld()
 	}
-	if p.failed == errRestless && p.said(impact.Unknown, "*") {
+	if p.failed == errRestless && p.unknown() {
 		return ""
 	}
 	if p.failed != nil || p.said(impact.Frozen, "*") {
@@ -119,7 +119,7 @@ func (p pair) judge() string {
 		case said && !happened && p.perhaps(pool):
 		case said != happened:
 			return fmt.Sprintf("rollout of %s said: %v, happened: %v", pool, said, happened)
-		case p.is.Manifest == nil || p.refused != nil:
+		case p.is.Manifest == nil || p.refused != nil || p.is.Hashes[pool] == "" && p.was.Hashes[pool] == "":
 		case happened != (p.was.Hashes[pool] != p.is.Hashes[pool]) && !p.excepted(pool):
 			return fmt.Sprintf("rollout of %s happened: %v, its hash went from %s to %s", pool, happened, p.was.Hashes[pool], p.is.Hashes[pool])
 		}
@@ -131,6 +131,13 @@ func (p pair) judge() string {
 		return "nothing was said to happen, and something did"
 	}
 	return ""
+}
+
+// unknown reports whether something was said not to be known.
+func (p pair) unknown() bool {
+	return p.diff != nil && slices.ContainsFunc(p.diff.Changes, func(c impact.Change) bool {
+		return c.Action == impact.Unknown || strings.Contains(c.Words, "what only the management cluster knows")
+	})
 }
 
 // perhaps reports whether a rollout was foretold for a pool only if it was held back before, which nothing in the tree says.

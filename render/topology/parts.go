@@ -79,6 +79,8 @@ func (c *Class) assemble(name string, k poolKeys) *Pool {
 	p := *load(&c.deployments, k.deployment).(deployment).pool
 	infrastructure, bootstrap := load(&c.made, k.infrastructure).(made), load(&c.made, k.bootstrap).(made)
 	p.Name, p.Infrastructure, p.Bootstrap = name, infrastructure.object, bootstrap.object
+	p.unknownInfrastructure, p.unknownBootstrap = infrastructure.unknown, bootstrap.unknown
+	p.infrastructureKey, p.bootstrapKey = k.infrastructure, k.bootstrap
 	p.Unknown = slices.Compact(slices.Sorted(slices.Values(slices.Concat(infrastructure.unknown, bootstrap.unknown))))
 	return &p
 }

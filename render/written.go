@@ -1,0 +1,106 @@
+package render
+
+import (
+	"strings"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// Origin is where a value of a Cluster was written.
+type Origin struct {
+	At      diag.Pos
+	Field   string // in the word of whoever wrote it
+	Default bool   // a default that the ledger has recorded, which nobody wrote for this cluster
+}
+
+// Written is the place in the request, or in the ledger's record, that a variable's value comes from. pool is the worker pool that reads
+// it. It is not ok when the value is the class's own default.
+func (c *Cluster) Written(variable, pool string) (o Origin, ok bool) {
+	d := c.draft
+	if d == nil {
+		return Origin{}, false
+	}
+	if _, own := d.overrides[pool][variable]; own {
+		return Origin{At: c.Request.At("spec", "workers", pool, "size"), Field: "workers." + pool + ".size"}, true
+	}
+	for _, path := range catalog.Sorted(d.origins) {
+		if path == variable || strings.HasPrefix(path, variable+".") {
+			origin := d.origins[path]
+			if field, ok := d.ledgered(path); ok && origin[0] == "metadata" { // nobody wrote it: the ledger gave it
+				if c.Record != nil {
+					return Origin{At: c.Record.At("spec", field), Field: field}, true
+				}
+				return Origin{At: c.Request.At(origin...), Field: field}, true
+			}
+			return Origin{At: c.Request.At(origin...), Field: strings.Join(origin[1:], ".")}, true
+		}
+	}
+	if c.Record != nil {
+		for _, place := range catalog.Sorted(c.Record.Defaults) {
+			if place == variable || strings.HasPrefix(place, variable+".") {
+				return Origin{At: c.Record.At("spec", "defaults", place), Field: "recorded default of " + variable, Default: true}, true
+			}
+		}
+	}
+	return Origin{}, false
+}
+
+// ledgered is the field of a record that the value at a variable's path is kept in.
+func (d *draft) ledgered(path string) (field string, ok bool) {
+	for _, field := range []string{"address", "serverAddress"} {
+		if strings.Join(d.source.Variable(field), ".") == path {
+			return field, true
+		}
+	}
+	return "", false
+}
+
+// FedAt is the place that the value of a request field comes from: the request or the ledger's record.
+func (c *Cluster) FedAt(field string) diag.Pos {
+	if c.draft != nil {
+		if o, ok := c.Written(strings.Join(c.draft.source.Variable(field), "."), ""); ok {
+			return o.At
+		}
+	}
+	return c.Request.At("metadata", "name")
+}
+
+// Fed is the value of the variable that a request field feeds, in the Cluster as it is rendered; nil when it has none.
+func (c *Cluster) Fed(field string) any {
+	if c.draft == nil || c.Manifest == nil {
+		return nil
+	}
+	return lookup(variablesOf(c.Manifest), c.draft.source.Variable(field))
+}
+
+// Overlaid names the overlay because of which a part of a cluster is not what it was, the request and the ledger's record asking for the
+// same; "" when that is not so. get takes the part out of a Cluster.
+func (c *Cluster) Overlaid(was *Cluster, get func(*manifest.Object) any) string {
+	if c.draft == nil || was.draft == nil || c.draft.composed == nil || was.draft.composed == nil || !topology.Equal(get(was.draft.composed), get(c.draft.composed)) {
+		return ""
+	}
+	if name := c.draft.overlay(get); name != "" {
+		return name
+	}
+	return was.draft.overlay(get)
+}
+
+// stage is a Cluster as an overlay has left it.
+type stage struct {
+	overlay string
+	object  *manifest.Object
+}
+
+// overlay is the last overlay that has changed a part of the Cluster.
+func (d *draft) overlay(get func(*manifest.Object) any) string {
+	name, was := "", get(d.composed)
+	for _, s := range d.stages {
+		if now := get(s.object); !topology.Equal(was, now) {
+			name, was = s.overlay, now
+		}
+	}
+	return name
+}
