@@ -227,7 +227,7 @@ func (c *comparer) updateClasses() error {
 			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "class/refused", "Cluster API's webhook refuses the change of ClusterClass %s: %s", key, words(problems))}
 			continue
 		}
-		if problems, err = topology.UpdateTemplates(p.was, p.is, c.was.Schemas, c.is.Schemas); err != nil {
+		if problems, err = topology.UpdateTemplates(p.was, p.is, c.is.Schemas); err != nil {
 			return err
 		}
 		if len(problems) > 0 {

@@ -72,10 +72,18 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 		}
 	}
 	slices.Sort(fresh)
-	with = &Class{class: class, templates: c.templates, external: c.external, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
+	with = &Class{class: class, asWritten: c.written(), templates: c.templates, external: c.external, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
 	with.defaults = sync.OnceValue(with.readDefaults)
 	with.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{class}}}
 	return with, fresh, slices.Sorted(maps.Keys(left))
+}
+
+// written is the ClusterClass that a management cluster has: recorded defaults are a cluster's own matter.
+func (c *Class) written() *clusterv1.ClusterClass {
+	if c.asWritten != nil {
+		return c.asWritten
+	}
+	return c.class
 }
 
 // Validate runs Cluster API's ClusterClass webhook again, for a class whose defaults were replaced.

@@ -42,14 +42,12 @@ func run(m *testing.M) int {
 	defer cancel()
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
-	go func() { // until there is something to stop
+	go func() {
 		select {
 		case <-asked:
 			tell("interrupted: stopping")
-			cancel()
-			if stopAll() {
-				os.Exit(130)
-			}
+			stopAll()
+			os.Exit(130) // what is only just being started ends with this process
 		case <-ctx.Done():
 		}
 	}()
@@ -67,8 +65,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// stopAll ends what has been started, in order, and reports whether that was anything. Who calls it second, waits for the first.
-func stopAll() bool {
+// stopAll ends what has been started, in order. Who calls it second, waits for the first.
+func stopAll() {
 	if actor != nil {
 		actor.stop()
 	}
@@ -78,7 +76,6 @@ func stopAll() bool {
 	if copyhold != "" {
 		_ = os.RemoveAll(filepath.Dir(copyhold))
 	}
-	return live != nil
 }
 
 func prepare(ctx context.Context) error {
