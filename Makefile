@@ -64,7 +64,7 @@ bench: build
 	cd tests/cmp && GOWORK=off go test . -run NONE -bench . -benchtime 11x
 
 update:
-	go test ./render/... ./catalog/... ./tests -update
+	go test ./render/... ./catalog/... ./plugin ./tests -update
 
 crds:
-	go run ./tests/crds catalog/builtin/files/catalog/crds
+	go run ./tests/crds catalog/builtin/files/catalog/crds catalog/builtin/tiers/crds

@@ -40,13 +40,14 @@ type Catalog struct {
 type Spec struct {
 	ClusterAPI     string                 `json:"clusterAPI"`               // release of Cluster API in the management cluster
 	Tiers          map[string]Tier        `json:"tiers"`                    // the cluster shapes on offer
-	Classes        map[string]ClassSource `json:"classes"`                  // where ClusterClasses come from
+	Classes        map[string]ClassSource `json:"classes,omitempty"`        // where ClusterClasses come from
 	Versions       []string               `json:"versions"`                 // Kubernetes versions that have a worker image; a set
 	AddressPools   map[string]AddressPool `json:"addressPools,omitempty"`   // control-plane addresses
 	QuarantineDays *int32                 `json:"quarantineDays,omitempty"` // how long a released address is kept from others; 30 when left out
 	SubnetClaim    SubnetClaim            `json:"subnetClaim,omitempty"`    // how a SubnetRequest is written out
 	Overlays       map[string]Overlay     `json:"overlays,omitempty"`       // Kustomize overlays, applied in order of their names
 	Policy         Policy                 `json:"policy,omitempty"`         // what must happen before a change may replace machines
+	Gate           *Gate                  `json:"gate,omitempty"`           // what looks at the management cluster before a sync; none when left out
 	Tenants        map[string]Tenant      `json:"tenants,omitempty"`        // by namespace
 	DefaultTenant  Tenant                 `json:"defaultTenant,omitempty"`  // of those under tenants, what they leave out; and all others
 	Tenancy        Tenancy                `json:"tenancy,omitempty"`        // what is rendered for each of tenants
@@ -55,11 +56,16 @@ type Spec struct {
 	PlatformCIDRs  map[string]string      `json:"platformCIDRs,omitempty"`  // ranges of the management cluster, which clusters must keep out of
 }
 
-// Tier is one cluster shape on offer.
+// Tier is one cluster shape on offer: a ClusterClass (Class and From) or a chart of the objects that make up a cluster (Chart).
 type Tier struct {
 	Description   string         `json:"description,omitempty"`   //
-	Class         string         `json:"class"`                   // name of the ClusterClass
-	From          string         `json:"from"`                    // key in classes: where the ClusterClass comes from
+	Class         string         `json:"class,omitempty"`         // name of the ClusterClass
+	From          string         `json:"from,omitempty"`          // key in classes: where the ClusterClass comes from
+	Chart         string         `json:"chart,omitempty"`         // folder of a chart, relative to catalog.yaml, rendered for each cluster
+	Values        map[string]any `json:"values,omitempty"`        // of the chart, the same for all clusters
+	Digest        string         `json:"digest,omitempty"`        // of the chart's folder, checked when given; catalog show prints it
+	Access        Access         `json:"access,omitempty"`        // how the control planes of a chart's clusters are reached; by an address each when left out
+	Domain        string         `json:"domain,omitempty"`        // with access: control planes are reached at NAME.NAMESPACE.DOMAIN
 	WorkerClass   string         `json:"workerClass,omitempty"`   // of pools that name none; may be left out when the class has one only
 	AddressPool   string         `json:"addressPool,omitempty"`   // where control-plane addresses come from; empty: clusters of the tier take none
 	ServerAddress bool           `json:"serverAddress,omitempty"` // clusters need an address in their subnet, for workers to join by

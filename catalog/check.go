@@ -27,7 +27,7 @@ func (c *Catalog) check() diag.List {
 		field string
 		empty bool
 	}{
-		{"clusterAPI", c.ClusterAPI == ""}, {"tiers", len(c.Tiers) == 0}, {"classes", len(c.Classes) == 0}, {"versions", len(c.Versions) == 0},
+		{"clusterAPI", c.ClusterAPI == ""}, {"tiers", len(c.Tiers) == 0}, {"classes", len(c.Classes) == 0 && !c.onlyCharts()}, {"versions", len(c.Versions) == 0},
 	} {
 		if need.empty {
 			found.Add(diag.Errorf(c.At(), "catalog/missing-field", "no spec.%s", need.field))
@@ -50,6 +50,9 @@ func (c *Catalog) check() diag.List {
 	from := map[string]string{} // a management cluster has one class of a name
 	for _, name := range Sorted(c.Tiers) {
 		t := c.Tiers[name]
+		if t.Chart != "" {
+			continue
+		}
 		key := c.Classes[t.From].Namespace + "/" + t.Class
 		if other, ok := from[key]; ok && other != t.From {
 			f := diag.Errorf(c.At("tiers", name, "from"), "catalog/ambiguous-class", "ClusterClass %s comes from %q here and from %q for another tier", key, t.From, other).
@@ -61,6 +64,7 @@ func (c *Catalog) check() diag.List {
 	found.Add(c.checkPools()...)
 	found.Add(c.checkSubnetClaim()...)
 	found.Add(c.checkPolicy()...)
+	found.Add(c.checkGate()...)
 	found.Add(c.checkTenants()...)
 	for _, name := range Sorted(c.Overlays) {
 		found.Add(c.about(c.checkOverlay(name), partOf("overlays", name))...)
@@ -71,16 +75,29 @@ func (c *Catalog) check() diag.List {
 func (c *Catalog) checkTier(name string) diag.List {
 	var found diag.List
 	t := c.Tiers[name]
+	if t.Chart != "" || t.Class == "" && t.From == "" {
+		return append(c.checkChartTier(name), c.checkTierPool(name)...)
+	}
+	for field, set := range map[string]bool{"values": t.Values != nil, "digest": t.Digest != "", "access": t.Access != "", "domain": t.Domain != ""} {
+		if set {
+			found.Add(diag.Errorf(c.At("tiers", name, field), "catalog/tier-source", "tier %q has %s, which is for tiers with a chart", name, field))
+		}
+	}
 	if t.Class == "" {
 		found.Add(diag.Errorf(c.At("tiers", name), "catalog/missing-field", "tier %q names no class", name))
 	}
 	if _, ok := c.Classes[t.From]; !ok {
 		found.Add(diag.Errorf(c.At("tiers", name, "from"), "catalog/unknown-class-source", "tier %q takes its class from %q, which is not under classes%s", name, t.From, diag.OneOf(Sorted(c.Classes))))
 	}
-	if _, ok := c.AddressPools[t.AddressPool]; !ok && t.AddressPool != "" {
-		found.Add(diag.Errorf(c.At("tiers", name, "addressPool"), "pool/unknown", "tier %q takes addresses from %q, which is not under addressPools%s", name, t.AddressPool, diag.OneOf(Sorted(c.AddressPools))))
+	return append(found, c.checkTierPool(name)...)
+}
+
+func (c *Catalog) checkTierPool(name string) diag.List {
+	pool := c.Tiers[name].AddressPool
+	if _, ok := c.AddressPools[pool]; ok || pool == "" {
+		return nil
 	}
-	return found
+	return diag.List{diag.Errorf(c.At("tiers", name, "addressPool"), "pool/unknown", "tier %q takes addresses from %q, which is not under addressPools%s", name, pool, diag.OneOf(Sorted(c.AddressPools)))}
 }
 
 func (c *Catalog) checkClass(name string) diag.List {

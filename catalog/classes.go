@@ -127,7 +127,12 @@ func (c *Catalog) checkDigest(key string) (diag.List, error) {
 // Digest is the digest of a source's files, as go.sum has them: their names and contents, in any order.
 func (c *Catalog) Digest(key string) (string, error) {
 	s := c.Classes[key]
-	dir := c.Dir(s.Chart + s.Manifests)
+	return c.digestOf(s.Chart + s.Manifests)
+}
+
+// digestOf is the digest of a folder that catalog.yaml names.
+func (c *Catalog) digestOf(folder string) (string, error) {
+	dir := c.Dir(folder)
 	var files []string
 	err := fs.WalkDir(c.tree, dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
@@ -139,12 +144,12 @@ func (c *Catalog) Digest(key string) (string, error) {
 		return "none: there is no such folder", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading classes: %w", err)
+		return "", fmt.Errorf("reading %s: %w", dir, err)
 	}
 	slices.Sort(files)
 	sum, err := dirhash.Hash1(files, func(name string) (io.ReadCloser, error) { return c.tree.Open(path.Join(dir, name)) })
 	if err != nil {
-		return "", fmt.Errorf("reading classes: %w", err)
+		return "", fmt.Errorf("reading %s: %w", dir, err)
 	}
 	return sum, nil
 }

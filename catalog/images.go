@@ -7,8 +7,6 @@ import (
 
 	"golang.org/x/mod/semver"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"copyhold.dev/copyhold/render/manifest"
 )
 
 // StorageVariable is the variable that says which storage tier a machine's boot volume is of, in the notation of topology.Defaults.
@@ -59,25 +57,4 @@ func Space(images []Image) resource.Quantity {
 		sum.Add(i.Space)
 	}
 	return sum
-}
-
-// WithStorageTier are the objects of a class source with one more storage tier to choose from in a ClusterClass: what the class was
-// when clusters of that tier were admitted. The objects handed in are not changed.
-func WithStorageTier(objects []*manifest.Object, class, storageTier string) []*manifest.Object {
-	out := slices.Clone(objects)
-	for i, o := range out {
-		if o.GetKind() != "ClusterClass" || o.GetName() != class {
-			continue
-		}
-		o = o.DeepCopy()
-		variables, _ := dig(o.Object, "spec", "variables").([]any)
-		for _, v := range variables {
-			size, _ := dig(v, "schema", "openAPIV3Schema", "properties", "size").(map[string]any)
-			if choices, ok := size["enum"].([]any); ok && dig(v, "name") == "machineStorage" {
-				size["enum"] = append(choices, storageTier)
-			}
-		}
-		out[i] = o
-	}
-	return out
 }

@@ -92,7 +92,7 @@ func (c *Catalog) Withdrawn(key string) map[string]bool {
 // Offered reports whether new clusters of a tier may be asked for: neither the tier nor its class is switched off.
 func (c *Catalog) Offered(tier string) bool {
 	t := c.Tiers[tier]
-	return t.On() && !c.Withdrawn(t.From)[t.Class]
+	return t.On() && (t.Chart != "" || !c.Withdrawn(t.From)[t.Class])
 }
 
 // merge lays values over others as helm does: mappings key by key, anything else whole. Neither is changed.

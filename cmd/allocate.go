@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,11 @@ func (a *app) allocate(args []string, o allocation) error {
 	if err := a.print(found); err != nil {
 		return err
 	}
-	if err := recordRollouts(t, in, &plan); err != nil {
+	found, err = recordRollouts(t, in, &plan)
+	if err != nil {
+		return err
+	}
+	if err := a.print(found); err != nil {
 		return err
 	}
 	if !o.dryRun {
@@ -134,11 +139,15 @@ func day(text string) (time.Time, error) {
 func date(t time.Time) ledger.Date { return ledger.Date(t.Format(time.DateOnly)) }
 
 // recordRollouts adds to a plan the rollout hashes of worker pools that have none recorded: they are new, so nothing of theirs is
-// replaced. A hash that is recorded stays as it is; to change it is to accept a rollout, which is for ack.
-func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) error {
+// replaced. A hash that is recorded stays as it is; to change it is to accept a rollout, which is for ack. What is found keeps a new
+// cluster from coming in.
+func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) (diag.List, error) {
 	f, err := in.Unrecorded(plan.Records).Fleet(t)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if found := refused(f); found.Failed() {
+		return found, nil
 	}
 	at := map[string]int{}
 	for i, w := range plan.Writes {
@@ -162,7 +171,7 @@ func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) error {
 		}
 		w, err := record(in, &r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if i, planned := at[w.File]; planned {
 			plan.Writes[i] = w
@@ -171,5 +180,20 @@ func recordRollouts(t *tree, in *render.Input, plan *ledger.Plan) error {
 		plan.Writes = append(plan.Writes, w)
 		plan.Words = append(plan.Words, name+": the rollout hashes of its worker pools are recorded")
 	}
-	return nil
+	return nil, nil
+}
+
+// refused is why new clusters must not come in: what check would say of them. That their rollouts are not accepted is no reason: it is
+// about to be.
+func refused(f *render.Fleet) diag.List {
+	var found diag.List
+	for _, name := range catalog.Sorted(f.Clusters) {
+		c := f.Clusters[name]
+		for _, x := range c.Found {
+			if x.Severity == diag.Error && c.New() && !strings.HasPrefix(x.Name, "rollout/") {
+				found.Add(x)
+			}
+		}
+	}
+	return found
 }

@@ -3,12 +3,14 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/builtin"
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/topology"
@@ -35,7 +37,7 @@ spec.variables, with type, default and bounds, and the field of a request that f
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return a.catalogShow(args) },
-	}, a.catalogImagesCommand(), a.catalogVerifyCommand())
+	}, a.catalogImagesCommand(), a.catalogVerifyCommand(), a.catalogAddCommand())
 	return c
 }
 
@@ -60,7 +62,11 @@ func (a *app) catalogShow(args []string) error {
 	fmt.Fprintln(w, "TIER\tCLASS\tON OFFER\tADDRESS POOL\tDESCRIPTION")
 	for _, name := range catalog.Sorted(c.Tiers) {
 		tier := c.Tiers[name]
-		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\n", name, c.Classes[tier.From].Namespace, tier.Class, yes(c.Offered(name)), dash(tier.AddressPool), dash(tier.Description))
+		shape := c.Classes[tier.From].Namespace + "/" + tier.Class
+		if tier.Chart != "" {
+			shape = c.Dir(tier.Chart)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, shape, yes(c.Offered(name)), dash(tier.AddressPool), dash(tier.Description))
 	}
 	fmt.Fprintln(w, "\nVERSION")
 	for _, v := range c.Versions {
@@ -80,12 +86,41 @@ func (a *app) catalogShow(args []string) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", name, c.Dir(s.Chart+s.Manifests), digest)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return a.chartTiers(c)
+}
+
+// chartTiers prints the digests of the tiers' charts, and which built-in tiers the catalog does not have.
+func (a *app) chartTiers(c *catalog.Catalog) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for i, name := range slices.DeleteFunc(catalog.Sorted(c.Tiers), func(n string) bool { return c.Tiers[n].Chart == "" }) {
+		if i == 0 {
+			fmt.Fprintln(w, "\nCHART OF\tFOLDER\tDIGEST")
+		}
+		digest, err := c.TierDigest(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", name, c.Dir(c.Tiers[name].Chart), digest)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(builtin.Tiers(), func(name string) bool { _, ok := c.Tiers[name]; return ok })
+	if len(missing) > 0 {
+		a.say("built-in tiers that this catalog has not: %s; copyhold catalog add TIER writes one", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 func (a *app) showTier(t *tree, in *render.Input, name string) error {
 	if _, ok := in.Catalog.Tiers[name]; !ok {
 		return usageError{fmt.Errorf("unknown tier %q%s", name, diag.OneOf(catalog.Sorted(in.Catalog.Tiers))), "copyhold catalog show"}
+	}
+	if in.Catalog.Tiers[name].Chart != "" {
+		return a.showChartTier(t, in, name)
 	}
 	class, found, err := render.Class(t, in, name)
 	if err != nil {
@@ -94,15 +129,38 @@ func (a *app) showTier(t *tree, in *render.Input, name string) error {
 	if err := a.print(found); err != nil || class == nil {
 		return orFound(err)
 	}
-	source := in.Catalog.Classes[in.Catalog.Tiers[name].From]
+	fmt.Fprintf(a.stdout, "tier %s: ClusterClass %s\ndigest %s\n\n", name, class.Key(), class.Digest())
+	return a.variables(in.Catalog.Classes[in.Catalog.Tiers[name].From], class.Variables())
+}
+
+// showChartTier prints what a request may set of a tier that has a chart.
+func (a *app) showChartTier(t *tree, in *render.Input, name string) error {
+	chart, found, err := render.Chart(t, in, name)
+	if err != nil {
+		return err
+	}
+	if err := a.print(found); err != nil || chart == nil {
+		return orFound(err)
+	}
+	var takes []string
+	for _, f := range []string{"subnet", "serverAddress", "publicNames", "controlPlane", "clusterNetwork", "workers"} {
+		if chart.Takes(f) {
+			takes = append(takes, f)
+		}
+	}
+	fmt.Fprintf(a.stdout, "tier %s: chart %s\ndigest %s\ntakes %s\n\n", name, chart.Folder, chart.Digest, strings.Join(takes, ", "))
+	return a.variables(catalog.ClassSource{Fields: chart.Fields()}, render.Variables(chart))
+}
+
+// variables prints a table of variables, and which field of a request feeds each.
+func (a *app) variables(source catalog.ClassSource, all []topology.Variable) error {
 	fields := map[string]string{}
 	for _, f := range catalog.Sorted(catalog.DefaultFields) {
 		fields[strings.Join(source.Variable(f), ".")] = fieldPath(f)
 	}
-	fmt.Fprintf(a.stdout, "tier %s: ClusterClass %s\ndigest %s\n\n", name, class.Key(), class.Digest())
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VARIABLE\tTYPE\tDEFAULT\tVALUES\tREQUEST FIELD")
-	for _, v := range class.Variables() {
+	for _, v := range all {
 		field := fields[v.Path]
 		if v.Required {
 			field = strings.TrimSpace(field + " (required)")

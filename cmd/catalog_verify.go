@@ -117,6 +117,9 @@ func (a *app) verify(t *tree, in *render.Input, live []*manifest.Object, at diag
 	byKey := map[topology.Key]*verified{}
 	for _, name := range catalog.Sorted(in.Catalog.Tiers) {
 		tier := in.Catalog.Tiers[name]
+		if tier.Chart != "" { // nothing of it runs but the clusters
+			continue
+		}
 		key := topology.Key{Namespace: in.Catalog.Classes[tier.From].Namespace, Name: tier.Class}
 		if v := byKey[key]; v != nil {
 			v.tiers = append(v.tiers, name)

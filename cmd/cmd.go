@@ -80,7 +80,7 @@ It needs no cluster and no network, and the same commit always gives the same ou
 	c.SetVersionTemplate("{{.Version}}\n")
 	c.PersistentFlags().StringVar(&a.root, "root", "", "root of the tenants repository (default: the nearest folder upwards with a copyhold.yaml)")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath() + " --help"} })
-	c.AddCommand(a.initCommand(), a.newCommand(), a.renderCommand(), a.checkCommand(), a.diffCommand(), a.explainCommand(), a.allocateCommand(), a.ackCommand(), a.releaseCommand(), a.defaultsCommand(), a.ledgerCommand(), a.catalogCommand(), a.pluginCommand(), a.versionCommand())
+	c.AddCommand(a.initCommand(), a.newCommand(), a.renderCommand(), a.checkCommand(), a.diffCommand(), a.explainCommand(), a.allocateCommand(), a.ackCommand(), a.releaseCommand(), a.defaultsCommand(), a.ledgerCommand(), a.catalogCommand(), a.gateCommand(), a.pluginCommand(), a.versionCommand())
 	return c
 }
 

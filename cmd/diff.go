@@ -238,7 +238,7 @@ func (s *sides) compare(paths []string) (*impact.Report, diag.List, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the base: %w", err)
 	}
-	is, err := render.LoadFleet(s.head, there(s.head, asked))
+	is, err := render.LoadFleetSince(s.base, s.head, there(s.head, asked))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,50 +17,55 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	return &cobra.Command{
+	var tiers []string
+	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "make a tenants repository with the built-in catalog",
 		Long: `init writes a tenants repository into DIR, or into the working folder: the built-in catalog, which mirrors the documented kMetal
-tiers, and empty folders for requests and ledger. The catalog is yours from then on: copyhold reads the files, never its own copy.
+tiers, and empty folders for requests and ledger. With --tiers it writes further tiers into the catalog, each a chart of explicit
+objects: ` + strings.Join(builtin.Tiers(), ", ") + `. The catalog is yours from then on: copyhold reads the files, never its own copy.
 
 No file is overwritten: when one is there already, nothing is written at all.`,
 		Example: `  copyhold init
-  copyhold init tenants-repository`,
+  copyhold init tenants-repository
+  copyhold init --tiers kamaji,proxmox`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("%d arguments, want at most one: the folder", len(args)), c.CommandPath() + " --help"}
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			return a.init(dir)
+			for _, name := range tiers {
+				if !slices.Contains(builtin.Tiers(), name) {
+					return usageError{fmt.Errorf("tier %q%s", name, diag.OneOf(builtin.Tiers())), c.CommandPath() + " --tiers kamaji"}
+				}
+			}
+			return a.init(dir, tiers)
 		},
 	}
+	c.Flags().StringSliceVar(&tiers, "tiers", nil, "further tiers: "+strings.Join(builtin.Tiers(), ", "))
+	return c
 }
 
-func (a *app) init(dir string) error {
-	files := builtin.Repository()
-	var names []string
+func (a *app) init(dir string, tiers []string) error {
+	files, err := builtin.With(tiers...)
+	if err != nil {
+		return err
+	}
 	var found diag.List
-	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		names = append(names, name)
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
 		switch _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("looking into %s: %w", dir, err)
 		case err == nil:
 			found.Add(diag.Errorf(diag.Pos{File: filepath.ToSlash(filepath.Join(dir, name))}, "init/exists", "the file is there already, nothing is written"))
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	if err := a.print(found); err != nil {
 		return err
@@ -71,11 +79,7 @@ func (a *app) init(dir string) error {
 	}
 	defer root.Close()
 	for _, name := range names {
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		if err := writeNew(root, name, data); err != nil {
+		if err := writeNew(root, name, files[name]); err != nil {
 			return fmt.Errorf("writing a tenants repository: %w", err)
 		}
 	}

@@ -23,6 +23,9 @@ import (
 
 type newCluster struct {
 	Namespace, Name, Tier, Version, Subnet, Address string
+
+	NoWorkers, NoSubnet bool     // the tier takes none
+	Needs               []string // variables that the tier needs and has no default for
 }
 
 func (a *app) newCommand() *cobra.Command {
@@ -79,6 +82,14 @@ func (a *app) newCluster(n newCluster) error {
 	if err := n.fill(in); err != nil {
 		return err
 	}
+	chart, found, err := render.Chart(t, in, n.Tier)
+	if err != nil {
+		return err
+	}
+	if found.Failed() {
+		return a.print(found)
+	}
+	n.suit(chart)
 	file := path.Join(in.Folders.Tenants, n.Namespace, n.Name+".yaml")
 	var b bytes.Buffer
 	if err := clusterTemplate.Execute(&b, n); err != nil {
@@ -138,6 +149,22 @@ func (n *newCluster) fill(in *render.Input) error {
 	return nil
 }
 
+// suit leaves out what a tier with a chart has no use for, and notes what it needs.
+func (n *newCluster) suit(t *catalog.TierChart) {
+	if t == nil {
+		return
+	}
+	n.NoWorkers, n.NoSubnet = !t.Takes("workers"), !t.Takes("subnet")
+	if n.NoSubnet {
+		n.Subnet = ""
+	}
+	for _, o := range t.Options {
+		if o.Required && o.Default == nil && o.Type != "object" {
+			n.Needs = append(n.Needs, o.Path)
+		}
+	}
+}
+
 // yamlScalar is a text as YAML has it: in quotes where it would be read as something else.
 func yamlScalar(s string) (string, error) {
 	data, err := strict.Marshal(s)
@@ -153,13 +180,18 @@ spec:
   version: {{.Version}}
 {{- if .Subnet}}
   subnet: {{yaml .Subnet}}
-{{- else}}
+{{- else if not .NoSubnet}}
   # subnet: name of the subnet the workers stand in
 {{- end}}
 {{- if .Address}}
   address: {{printf "%q" .Address}}
 {{- end}}
+{{- range .Needs}}
+  # variables.{{.}} is needed: copyhold catalog show {{$.Tier}}
+{{- end}}
+{{- if not .NoWorkers}}
   workers:
     md-0:
       replicas: 1
+{{- end}}
 `))

@@ -14,7 +14,7 @@ import (
 )
 
 // platformKinds are kinds of the platform application, of which a catalog may have none.
-var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "RoleBinding"}
+var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "Role", "RoleBinding", "ServiceAccount"}
 
 // Generate renders an application's folder of a tree, as YAML. When the list has an error there is no YAML, and there never is none
 // without an error: Argo CD takes nothing for an application whose objects are all gone.
@@ -27,8 +27,8 @@ func Generate(tree fs.FS, folder string, p Parameters) ([]byte, diag.List, error
 	if found.Failed() {
 		return nil, found, nil
 	}
-	objects := slices.DeleteFunc(set.Objects(), func(o *manifest.Object) bool { return p.Kinds != nil && !slices.Contains(p.Kinds, o.GetKind()) })
-	if len(objects) == 0 {
+	objects := slices.DeleteFunc(set.Objects(), func(o *manifest.Object) bool { return !p.prints(o) })
+	if !slices.ContainsFunc(objects, func(o *manifest.Object) bool { return !render.IsHook(o) }) {
 		found.Add(nothing(in, folder, p))
 		return nil, found, nil
 	}
@@ -50,6 +50,18 @@ func Generate(tree fs.FS, folder string, p Parameters) ([]byte, diag.List, error
 	return b.Bytes(), found, nil
 }
 
+// prints reports whether an object is among the kinds to print. No parameter takes the gate from what it watches over: its hooks go with
+// the Clusters, or with the classes.
+func (p Parameters) prints(o *manifest.Object) bool {
+	if p.Kinds == nil {
+		return true
+	}
+	if render.IsHook(o) {
+		return slices.Contains(p.Kinds, "Cluster") || slices.Contains(p.Kinds, "ClusterClass")
+	}
+	return slices.Contains(p.Kinds, o.GetKind())
+}
+
 // build renders the folder, with the clusters that the parameters ask for.
 func build(tree fs.FS, folder string, p Parameters) (*render.Input, manifest.Set, diag.List, error) {
 	in, found, err := render.Load(tree, folder)
@@ -58,7 +70,7 @@ func build(tree fs.FS, folder string, p Parameters) (*render.Input, manifest.Set
 	}
 	found.Add(p.unknownClusters(in)...)
 	in.Narrow(func(c *request.Cluster) bool {
-		return (p.Clusters == nil || slices.Contains(p.Clusters, c.Name)) && (p.Kinds == nil || slices.Contains(p.Kinds, "Cluster"))
+		return (p.Clusters == nil || slices.Contains(p.Clusters, c.Name)) && (p.Kinds == nil || slices.Contains(p.Kinds, "Cluster") || p.fromCharts(in, c))
 	})
 	if in.Catalog == nil {
 		return in, manifest.Set{}, found, nil
@@ -69,6 +81,11 @@ func build(tree fs.FS, folder string, p Parameters) (*render.Input, manifest.Set
 		found.Add(p.unknownKinds(in, set)...)
 	}
 	return in, set, found, err
+}
+
+// fromCharts reports whether a cluster is written out by a chart, and a kind is asked for that may be among what the chart makes.
+func (p Parameters) fromCharts(in *render.Input, c *request.Cluster) bool {
+	return in.Catalog != nil && in.Catalog.Tiers[c.Spec.Tier].Chart != "" && slices.ContainsFunc(p.Kinds, func(k string) bool { return k != in.Catalog.SubnetClaim.Kind })
 }
 
 // unknownClusters finds names that no request has: a cluster that is gone, or never was.
@@ -93,7 +110,7 @@ func (p Parameters) unknownClusters(in *render.Input) diag.List {
 func (p Parameters) unknownKinds(in *render.Input, set manifest.Set) diag.List {
 	var known []string
 	if len(in.Tenants) > 0 {
-		known = tenantKinds(in)
+		known = slices.Concat(tenantKinds(in), kinds(set)) // what charts make, too
 	}
 	if in.Platform {
 		known = slices.Concat(known, platformKinds, kinds(set))
@@ -161,7 +178,9 @@ func clusters(in *render.Input) []string {
 func kinds(set manifest.Set) []string {
 	names := map[string]bool{}
 	for _, o := range set.Objects() {
-		names[o.GetKind()] = true
+		if !render.IsHook(o) {
+			names[o.GetKind()] = true
+		}
 	}
 	return catalog.Sorted(names)
 }

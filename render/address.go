@@ -23,10 +23,8 @@ func (d *draft) setAddresses() {
 			recorded = d.record.Address
 		}
 		d.address = d.pick("address", recorded, r.Spec.Address)
-		if d.address != "" && (recorded == "" || !d.judged) {
-			d.free()
-		}
-		if d.address == "" {
+		d.locked("address", d.pool(), d.address, recorded)
+		if d.address == "" && !d.planned {
 			d.found.Add(diag.Errorf(r.At("metadata", "name"), "ledger/no-address", "cluster %q has no address in the ledger", r).
 				Hintf("copyhold allocate gives it one of address pool %q", d.tier.AddressPool))
 		}
@@ -34,7 +32,7 @@ func (d *draft) setAddresses() {
 	} else if r.Spec.Address != "" {
 		why := fmt.Sprintf("tier %q has no address pool", r.Spec.Tier)
 		if d.tier.AddressPool != "" {
-			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.value("serviceType"))
+			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.effective("serviceType"))
 		}
 		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: %s", why))
 	}
@@ -47,6 +45,7 @@ func (d *draft) setAddresses() {
 		recorded = d.record.ServerAddress
 	}
 	if a := d.pick("serverAddress", recorded, r.Spec.ServerAddress); a != "" {
+		d.locked("serverAddress", d.serverPool(recorded), a, recorded)
 		d.feed("serverAddress", a, d.origin("serverAddress")...)
 	}
 }
@@ -56,7 +55,13 @@ func (d *draft) takesAddress() bool {
 	if d.tier.AddressPool == "" {
 		return false
 	}
+	if d.tier.Access != "" {
+		return false
+	}
 	serviceType, set := d.value("serviceType").(string)
+	if !set && d.chart != nil {
+		serviceType, set = d.defaults[strings.Join(d.source.Variable("serviceType"), ".")].(string)
+	}
 	return !set || serviceType == "LoadBalancer"
 }
 
@@ -68,15 +73,43 @@ func (d *draft) pool() string {
 	return d.tier.AddressPool
 }
 
-// free finds an address that the ledger has given to another: a pin, or one in a record that somebody has written by hand.
-func (d *draft) free() {
-	a, err := netip.ParseAddr(d.address)
-	if err != nil || d.lockOf == nil {
+// serverPool is the pool that the server address is of; "" when it is of a subnet that the ledger has nothing to say of.
+func (d *draft) serverPool(recorded string) string {
+	if recorded != "" {
+		return d.record.ServerPool
+	}
+	if s, _ := d.tenant.subnet(d.request.Spec.Subnet); s.pooled {
+		return ledger.SubnetPool(d.request.Namespace, d.request.Spec.Subnet)
+	}
+	return ""
+}
+
+// locked finds an address that is not the cluster's by its lock: a pin, or one in a record that somebody has written by hand. Where the
+// whole ledger is judged, only a pin is looked at here. A cluster that is about to be taken into the ledger has no lock yet.
+func (d *draft) locked(field, pool, text, recorded string) {
+	a, err := netip.ParseAddr(text)
+	if err != nil || d.lockOf == nil || d.planned || d.tenant.fresh[d.request.Name] || pool == "" && recorded == "" || d.judged && recorded != "" {
 		return
 	}
-	if k := d.lockOf(d.pool(), a); k != nil && k.Holder != d.request.String() && !k.Released() {
-		d.found.Add(diag.Errorf(d.request.At("spec", "address"), "ledger/held", "address %s of %s is held by %s", a, d.request, k.Holder).
+	at := d.request.At("spec", field)
+	if recorded != "" && !d.request.Has("spec", field) {
+		at = d.record.At("spec", field)
+	}
+	k := d.lockOf(pool, a)
+	switch {
+	case k != nil && k.Holder != d.request.String() && !k.Released():
+		d.found.Add(diag.Errorf(d.request.At("spec", field), "ledger/held", "%s %s of %s is held by %s", field, a, d.request, k.Holder).
 			Hintf("choose another, or remove the field and run copyhold allocate"))
+	case d.judged: // that it is not in the ledger yet is found there
+	case d.record == nil:
+		d.found.Add(diag.Errorf(d.request.At("metadata", "name"), "ledger/not-allocated", "%s is not in the ledger yet", d.request).
+			Hintf("run copyhold allocate, and commit what it writes with the request"))
+	case k == nil || k.Holder != d.request.String():
+		d.found.Add(diag.Errorf(at, "ledger/no-lock", "%s %s of %s has no lock: nothing keeps it from being given out again", field, a, d.request).
+			Hintf("run copyhold allocate: it writes the lock"))
+	case k.Released():
+		d.found.Add(diag.Errorf(at, "ledger/disagree", "%s has %s %s, but its lock is released", d.request, field, a).
+			Hintf("run copyhold allocate, which takes it again if it can"))
 	}
 }
 
@@ -158,6 +191,9 @@ func (d *draft) origin(field string) []string {
 func (d *draft) refuseUnledgered() {
 	for _, field := range []string{"address", "serverAddress"} {
 		path := d.source.Variable(field)
+		if d.chart != nil {
+			path = strings.Split(catalog.DefaultFields[field], ".")
+		}
 		if path == nil || lookup(d.variables, path) == nil {
 			continue
 		}

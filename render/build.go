@@ -34,11 +34,16 @@ type builder struct {
 	overlays map[string]*loadedOverlay
 	schemas  *topology.Schemas
 	judged   bool // the whole ledger is judged elsewhere
+	probing  bool // clusters are made up, and their addresses with them
+
+	opened map[dressKey]*topology.Class // classes that take what they have taken back
 
 	machines sync.Map // *topology.Pool -> machine
 	planning bool     // the ledger is about to take in who is new
+	lean     bool     // of a cluster only what a gate compares is kept
 
-	placeholders map[string]diag.List // by tier: kinds in its class that nobody has confirmed
+	charts       map[string]*catalog.TierChart // by tier; nil when it cannot be used
+	placeholders map[string]diag.List          // by tier: kinds in its class that nobody has confirmed
 	withdrawn    map[catalogClass]bool
 }
 
@@ -48,7 +53,7 @@ type classKey struct {
 }
 
 func newBuilder(tree fs.FS, in *Input) *builder {
-	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}}
+	return &builder{in: in, tree: tree, sources: map[string]classSource{}, classes: map[classKey]*topology.Class{}, tiers: map[string]*topology.Class{}, dressed: map[dressKey]*dressing{}, overlays: map[string]*loadedOverlay{}, schemas: topology.NewSchemas(in.Catalog.Schema), charts: map[string]*catalog.TierChart{}, placeholders: map[string]diag.List{}, withdrawn: map[catalogClass]bool{}, opened: map[dressKey]*topology.Class{}}
 }
 
 // Build makes the manifests of what was asked for when the input was loaded. When the list has an error, the set is empty: a part
@@ -59,9 +64,16 @@ func Build(tree fs.FS, in *Input) (manifest.Set, diag.List, error) {
 
 // build is Build, of which only what keep makes of each object is kept.
 func (b *builder) build(keep func(*manifest.Object) *manifest.Object) (manifest.Set, diag.List, error) {
-	objects, _, found, err := b.objects(keep)
+	objects, drafts, found, err := b.objects(keep)
 	if err != nil || found.Failed() {
 		return manifest.Set{}, found, err
+	}
+	if !b.judged { // who judges the ledger keeps no manifests
+		hooks, err := b.gates(drafts)
+		if err != nil {
+			return manifest.Set{}, found, err
+		}
+		objects = append(objects, hooks...)
 	}
 	if err := complete(b.in, objects); err != nil {
 		return manifest.Set{}, found, err
@@ -91,11 +103,19 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 		}
 	})
 	found.Add(doubled(b.in, held)...)
+	found.Add(doubledPorts(drafts)...)
 	if in.Complete {
 		found.Add(b.idleOverlays(seen)...)
 	}
+	if in.Platform || in.Complete {
+		found.Add(b.strayPolicies()...)
+	}
 	if in.Platform {
 		for _, name := range catalog.Sorted(in.Catalog.Tiers) { // a tier that nobody uses yet must not fail the first who does
+			if b.in.Catalog.Tiers[name].Chart != "" {
+				b.tierChart(name)
+				continue
+			}
 			b.tierClass(name)
 		}
 		b.lintClasses()
@@ -113,7 +133,7 @@ func (b *builder) objects(keep func(*manifest.Object) *manifest.Object) (objects
 func complete(in *Input, objects []*manifest.Object) error {
 	rendered := map[string]bool{}
 	for _, o := range objects {
-		if o.GetKind() == "Cluster" {
+		if standsForCluster(o) {
 			rendered[o.GetNamespace()+"/"+o.GetName()] = true
 		}
 	}
@@ -195,6 +215,16 @@ func doubled(in *Input, held []holding) diag.List {
 		}
 	}
 	return found
+}
+
+// Chart is the chart behind a tier; nil when it has none, or one that cannot be used.
+func Chart(tree fs.FS, in *Input, tier string) (*catalog.TierChart, diag.List, error) {
+	b := newBuilder(tree, in)
+	if in.Catalog.Tiers[tier].Chart == "" {
+		return nil, nil, nil
+	}
+	chart := b.tierChart(tier)
+	return chart, b.found, b.err
 }
 
 // Class is the ClusterClass behind a tier, with the tier's defaults.

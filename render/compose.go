@@ -14,6 +14,7 @@ import (
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
+	"copyhold.dev/copyhold/render/gate"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
@@ -28,8 +29,9 @@ type draft struct {
 	tenant  *Tenant
 	tier    catalog.Tier
 	source  catalog.ClassSource
-	record  *ledger.Record // nil when the ledger has none
-	class   *topology.Class
+	record  *ledger.Record     // nil when the ledger has none
+	class   *topology.Class    // nil when the tier has a chart
+	chart   *catalog.TierChart // nil when the tier has a class
 	found   diag.List
 	planned bool                                         // the ledger is still to give it what it needs
 	lockOf  func(pool string, a netip.Addr) *ledger.Lock // reads an address's lock; nil when it has none
@@ -41,6 +43,10 @@ type draft struct {
 	pools     []string                  // in order
 	address   string                    // of the control plane, "" when it takes none
 
+	defaults map[string]any // of the chart's variables, as recorded
+	direct   map[string]any // values of the chart that fields of the request give
+	written  *written       // what the chart made; nil when there is none
+
 	composed *manifest.Object  // the Cluster
 	cluster  *manifest.Object  // as overlays have changed it
 	stages   []stage           // as each overlay has left it, in order
@@ -48,14 +54,19 @@ type draft struct {
 	hashes   map[string]string // rollout hash by worker pool; "" where something is unknown
 	accepts  map[string]string // what the ledger has to accept, by worker pool
 	refused  diag.List         // why it is refused
+	narrowed []narrowing       // what the class no longer takes of it
 	spoiled  diag.List         // what overlays must not do to it
 	usage    usage             // what it takes of its tenant's quota
+	gate     *gate.Cluster     // what a gate compares of it, when nothing else is kept
 	err      error
 	judged   bool // the whole ledger is judged elsewhere
 }
 
 // compose writes the request out as a Cluster. Variable defaults are not filled in here: Cluster API does that.
 func (d *draft) compose() *manifest.Object {
+	if d.chart != nil {
+		return d.composeValues()
+	}
 	s := d.request.Spec
 	d.pools = catalog.Sorted(d.workers())
 	d.setVariables()
@@ -87,7 +98,12 @@ func (d *draft) compose() *manifest.Object {
 	return o
 }
 
-func (d *draft) workers() map[string]request.Pool { return workersOf(d.request) }
+func (d *draft) workers() map[string]request.Pool {
+	if d.chart != nil && !d.chart.Takes("workers") {
+		return d.request.Spec.Workers
+	}
+	return workersOf(d.request)
+}
 
 func workersOf(c *request.Cluster) map[string]request.Pool {
 	if len(c.Spec.Workers) > 0 {
@@ -228,6 +244,10 @@ func (d *draft) setSizes() {
 // feed sets the variable that a request field feeds. An empty value sets nothing.
 func (d *draft) feed(field string, value any, origin ...string) {
 	if value == "" || value == nil {
+		return
+	}
+	if d.chart != nil && catalog.Direct(field) {
+		d.direct[field] = value
 		return
 	}
 	path := d.source.Variable(field)

@@ -125,7 +125,7 @@ func (d *draft) locate(path []string) (origin []string, variable string) {
 		return slices.DeleteFunc(slices.Clone(path), func(s string) bool { return s == "cidrBlocks" }), ""
 	}
 	if v := variablePath(path); v != nil && len(rest) > 0 && rest[0] == "variables" {
-		return d.written(v), strings.Join(v, ".")
+		return d.originAt(v), strings.Join(v, ".")
 	}
 	if in, ok := cut(rest, "workers", "machineDeployments"); ok && len(in) > 0 {
 		pool := in[0]
@@ -154,8 +154,8 @@ func variablePath(path []string) []string {
 	return nil
 }
 
-// written is the place where the value at a variable's path, or the nearest value around it, was written.
-func (d *draft) written(path []string) []string {
+// originAt is the place where the value at a variable's path, or the nearest value around it, was written.
+func (d *draft) originAt(path []string) []string {
 	for n := len(path); n > 0; n-- {
 		key := strings.Join(path[:n], ".")
 		if n < len(path) { // an element of a list that a field fills

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -29,19 +30,28 @@ type Fleet struct {
 // Cluster is a cluster that was asked for, as far as it got.
 type Cluster struct {
 	Request  *request.Cluster
-	Record   *ledger.Record    // nil when the ledger has none
-	Class    *topology.Class   // nil when there is none to use
-	Manifest *manifest.Object  // as it would be stored; nil when something is wrong with it
-	Hashes   map[string]string // rollout hash by worker pool; "" where something is unknown; nil when there is no Manifest
-	Accepts  map[string]string // what the ledger has to accept of each pool before its machines may be replaced
-	Found    diag.List         // what is wrong with it
+	Record   *ledger.Record     // nil when the ledger has none
+	Class    *topology.Class    // nil when there is none to use
+	Chart    *catalog.TierChart // nil when its tier has a class
+	Made     *Made              // with a chart: the objects beside Manifest; nil when something is wrong with them
+	Manifest *manifest.Object   // as it would be stored; nil when something is wrong with it
+	Hashes   map[string]string  // rollout hash by worker pool; "" where something is unknown; nil when there is no Manifest
+	Accepts  map[string]string  // what the ledger has to accept of each pool before its machines may be replaced
+	Found    diag.List          // what is wrong with it
 	policy   catalog.RolloutPolicy
 	draft    *draft
 }
 
+// New reports whether the ledger has yet to take the cluster in.
+func (c *Cluster) New() bool { return c.Record == nil || c.draft != nil && c.draft.isNew() }
+
 // LoadFleet loads what the paths ask for and builds its clusters; no path is no tenant. Address manifests are made for the tenants that are read. The fleet has
 // no clusters when the root or the catalog cannot be made sense of; Found says why.
-func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
+func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) { return LoadFleetSince(nil, tree, paths) }
+
+// LoadFleetSince is LoadFleet of a tree that came from another: what a class does not take of a value that was edited in between is an
+// error, as nothing runs with it.
+func LoadFleetSince(base, tree fs.FS, paths []string) (*Fleet, error) {
 	load := func() (*Input, diag.List, error) { return Load(tree, paths...) }
 	if len(paths) == 0 {
 		load = func() (*Input, diag.List, error) { return Offer(tree) }
@@ -52,6 +62,9 @@ func LoadFleet(tree fs.FS, paths []string) (*Fleet, error) {
 	}
 	if in == nil || in.Catalog == nil {
 		return &Fleet{Input: in, Clusters: map[string]*Cluster{}, Found: found, tree: tree}, nil
+	}
+	if base != nil {
+		in.was = sync.OnceValues(func() (*before, error) { return requestsBefore(base, tree, in.Folders) })
 	}
 	in.addresses = in.perTenant()
 	f, err := in.Fleet(tree)
@@ -69,14 +82,28 @@ func (b *builder) fleet() (*Fleet, error) {
 	in := b.in
 	objects, drafts, found, err := b.objects(func(o *manifest.Object) *manifest.Object { return o })
 	f := &Fleet{Input: in, Clusters: map[string]*Cluster{}, Schemas: b.schemas, Found: found, tree: b.tree}
+	written := map[*manifest.Object]bool{}
+	for _, d := range drafts {
+		if d.written != nil {
+			for _, o := range append(d.written.others, d.admitted) {
+				written[o] = true
+			}
+		}
+	}
 	for _, o := range objects {
-		if o.GetKind() != "Cluster" {
+		if o.GetKind() != "Cluster" && !written[o] {
 			f.Objects = append(f.Objects, o)
 		}
 	}
 	for _, d := range drafts {
 		policy, _ := in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace)
 		c := &Cluster{Request: d.request, Record: d.record, Class: d.class, Manifest: d.admitted, Hashes: d.hashes, Accepts: d.accepts, policy: policy, draft: d}
+		if w := d.written; d.chart != nil {
+			c.Chart = d.chart
+			if w != nil {
+				c.Made = &Made{Objects: w.others, Pools: w.pools}
+			}
+		}
 		c.Found = slices.Concat(d.found, d.spoiled, d.refused)
 		if slices.ContainsFunc(c.Found, spoils) {
 			c.Manifest = nil
@@ -127,7 +154,7 @@ func (f *Fleet) Addresses() []netip.Addr {
 
 // spoils reports whether a finding means that the Cluster is not what was asked for. The lock on rollouts keeps one back that is right.
 func spoils(f diag.Finding) bool {
-	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema"
+	return f.Severity == diag.Error && !strings.HasPrefix(f.Name, "rollout/") && f.Name != "cluster/frozen" && f.Name != "version/image-differs" && f.Name != "catalog/bad-schema" && f.Name != "ledger/no-lock" && f.Name != "ledger/disagree"
 }
 
 // hash works out the rollout hashes of a cluster that Cluster API has taken, and writes them onto it: whoever looks at any diff sees that

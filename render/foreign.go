@@ -183,6 +183,12 @@ func (b *before) of(c *request.Cluster) *request.Cluster {
 	return b.clusters[c.String()]
 }
 
+// touches reports whether the change brings a request, or another value of a field of it.
+func (b *before) touches(c *request.Cluster, field []string) bool {
+	was := b.of(c)
+	return was == nil || was != c && !reflect.DeepEqual(was.Value(field...), c.Value(field...))
+}
+
 func requestsBefore(base, head fs.FS, folders Folders) (*before, error) {
 	was, is, err := changed(base, head, folders.Catalog)
 	if err != nil {

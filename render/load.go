@@ -51,7 +51,8 @@ type Input struct {
 	addresses bool             // the address manifests of these tenants, without the rest of the platform's
 	narrowed  func(*request.Cluster) bool
 
-	base *before // the requests before the change that is looked at; nil when none is
+	base *before                 // the requests before the change that is looked at; nil when none is
+	was  func() (*before, error) // the requests of a tree that is compared with; nil when there is none
 }
 
 // Tenant is one folder under tenants/.
@@ -60,6 +61,7 @@ type Tenant struct {
 	request.Requests
 	Records map[string]*ledger.Record // by cluster name
 	broken  map[string]bool           // clusters whose record is there and cannot be read
+	fresh   map[string]bool           // clusters whose record is still to be written
 	held    []holding                 // addresses of records that no request here is known to be for
 	partial bool                      // a request could not be read
 	terms   catalog.Tenant            // what the tenant may have

@@ -1,10 +1,13 @@
 package render
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/request"
 )
@@ -82,6 +85,8 @@ func (d *draft) serverAddress(name string, s subnet, t *Tenant) {
 	switch {
 	case s.cidr.IsValid() && !s.cidr.Contains(a):
 		d.found.Add(d.admission(origin, "server-address/outside", "server address %s is not in subnet %q, want one of %s: workers never reach it", a, name, s.cidr))
+	case s.cidr.IsValid() && slices.Contains(edges(s.cidr), a):
+		d.found.Add(d.admission(origin, "server-address/reserved", "server address %s is the network or broadcast address of subnet %q %s: no machine can have it", a, name, s.cidr))
 	case a == s.gateway:
 		d.found.Add(d.admission(origin, "server-address/gateway", "server address %s is the gateway of subnet %q: the two answer for one address, and the subnet loses its way out", a, name))
 	}
@@ -98,6 +103,17 @@ func (d *draft) serverAddress(name string, s subnet, t *Tenant) {
 		d.found.Add(diag.Errorf(d.request.At(origin...), "server-address/duplicate", "server address %s of %s is that of %s too: workers of one would join the other", a, d.request, other).
 			Hintf("all subnets of a tenant lie in one network: one of the two must get another address"))
 	}
+}
+
+// edges are the network and broadcast address of an IPv4 subnet, which no machine can have; none where there are no such (RFC 3021).
+func edges(p netip.Prefix) []netip.Addr {
+	if !p.Addr().Is4() || p.Bits() > 30 {
+		return nil
+	}
+	b := p.Masked().Addr().As4()
+	last := binary.BigEndian.Uint32(b[:]) | (1<<(32-p.Bits()) - 1)
+	binary.BigEndian.PutUint32(b[:], last)
+	return []netip.Addr{p.Masked().Addr(), netip.AddrFrom4(b)}
 }
 
 // span is a range of addresses and whose it is.
@@ -124,10 +140,24 @@ func (d *draft) ranges(c *catalog.Catalog, name string, s subnet) {
 		if s.cidr.IsValid() {
 			d.overlap(a, span{s.cidr, fmt.Sprintf("subnet %q", name), nil}, "pods cannot reach machines of the subnet with those addresses")
 		}
+		for _, key := range catalog.Sorted(c.Pools) {
+			d.overPool(a, c.Pools[key])
+		}
 		for _, key := range catalog.Sorted(c.PlatformCIDRs) {
 			if a.field != nil {
 				d.overlap(a, span{prefix(c.PlatformCIDRs[key]), fmt.Sprintf("the platform's %s", key), nil}, "pods cannot reach what the platform has there")
 			}
+		}
+	}
+}
+
+// overPool finds a range of the request that holds control-plane addresses: from inside the cluster they are then somebody else.
+func (d *draft) overPool(a span, pool ledger.Pool) {
+	for _, r := range pool.Ranges {
+		if a.field != nil && a.IsValid() && (a.Contains(r.First) || r.First.Compare(a.Addr()) <= 0 && a.Addr().Compare(r.Last) <= 0) {
+			d.found.Add(d.admission(a.field, "network/overlap", "%s %s overlap address pool %q %s: pods cannot reach control planes with those addresses", a.what, a.Prefix, pool.Name, r).
+				Hintf("give the cluster ranges of its own with spec.clusterNetwork; they cannot be changed later"))
+			return
 		}
 	}
 }

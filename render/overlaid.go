@@ -25,8 +25,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		var slots []func(*manifest.Object) // where what comes out goes
 		for _, d := range drafts {
 			if len(o.Tiers) == 0 || slices.Contains(o.Tiers, d.request.Spec.Tier) {
-				in = append(in, d.cluster)
-				slots = append(slots, func(o *manifest.Object) { d.cluster, d.stages = o, append(d.stages, stage{name, o}) })
+				in, slots = d.slots(name, in, slots)
 			}
 		}
 		for i := range subnets {
@@ -57,6 +56,11 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		p.seen[name] = append(p.seen[name], in...)
 	}
 	for _, d := range drafts {
+		if d.chart != nil {
+			d.spoiled = p.keptWritten(d)
+			found.Add(d.spoiled...)
+			continue
+		}
 		if d.cluster != d.composed {
 			d.spoiled = d.kept(d.composed, d.cluster)
 			found.Add(d.spoiled...)
@@ -65,6 +69,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
 		for _, d := range drafts {
 			d.cluster, d.stages = d.composed, nil
+			d.written.restore()
 		}
 	}
 	return found

@@ -83,8 +83,15 @@ func (p *part) build(keep func(*manifest.Object) *manifest.Object) {
 	for _, d := range drafts {
 		p.found.Add(d.refused...)
 		p.err = errors.Join(p.err, d.err)
-		if d.admitted != nil {
+		if d.admitted != nil && !p.lean {
 			p.objects = append(p.objects, d.admitted)
+		}
+		if p.lean {
+			p.err = errors.Join(p.err, d.thin())
+			continue
+		}
+		if d.written != nil && d.admitted != nil {
+			p.objects = append(p.objects, d.written.others...)
 		}
 	}
 }
@@ -121,6 +128,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		}
 		if p.in.wants(c) {
 			d.rules(p.in.Catalog, t)
+			p.write(d)
 			drafts = append(drafts, d)
 			found.Add(p.unconfirmed(c.Spec.Tier)...)
 		} else {
@@ -137,6 +145,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)
 	}
+	found.Add(colliding(append(slices.Clone(drafts), beside...))...)
 	found.Add(p.overlaid(t, subnets, drafts, found.Failed())...)
 	p.found.Add(found...)
 	return subnets, drafts
@@ -146,6 +155,9 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 // the builder. What is found of a draft is with it.
 func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
+	if p.probing {
+		d.lockOf = nil
+	}
 	d.offeredVersion(p.in.Catalog)
 	tier, ok := p.in.Catalog.Tiers[c.Spec.Tier]
 	if !ok {
@@ -157,7 +169,15 @@ func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
 	}
 	d.tier, d.source = tier, p.in.Catalog.Classes[tier.From]
 	d.offeredTier(p.in.Catalog)
-	class := p.offeredStorage(d, p.tierClass(c.Spec.Tier))
+	if tier.Chart != "" {
+		if d.chart = p.tierChart(c.Spec.Tier); d.chart == nil {
+			return nil, d.found
+		}
+		d.source = catalog.ClassSource{Fields: d.chart.Fields()}
+		d.dressChart()
+		return d, nil
+	}
+	class := p.tierClass(c.Spec.Tier)
 	p.offeredClass(d)
 	if class == nil {
 		return nil, d.found
@@ -191,6 +211,9 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 	byClass := map[*topology.Class][]*draft{}
 	var order []*topology.Class
 	for _, d := range drafts {
+		if d.chart != nil {
+			continue
+		}
 		if byClass[d.class] == nil {
 			order = append(order, d.class)
 		}
@@ -208,10 +231,12 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 					batch = append(batch, d.cluster)
 				}
 				for i, a := range class.AdmitAll(batch) {
+					a = p.allow(some[i], some[i].cluster, a)
 					some[i].answer(a, p.in.Catalog)
 					if o := some[i].admitted; o != nil {
 						sortVariables(o)
 						p.hash(some[i])
+						some[i].sayNarrowed()
 						some[i].admitted = keep(o)
 					}
 				}
@@ -219,6 +244,7 @@ func (p *part) admit(drafts []*draft, keep func(*manifest.Object) *manifest.Obje
 		}
 	}
 	wg.Wait()
+	p.finishAll(drafts, keep)
 }
 
 // answer takes over what Cluster API says of a Cluster.
@@ -229,14 +255,19 @@ func (d *draft) answer(a topology.Admission, c *catalog.Catalog) {
 			return
 		}
 	}
-	d.refused = slices.DeleteFunc(d.explain(a.Problems), func(f diag.Finding) bool { // said before, in our own words
-		return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
-	})
+	d.refused = d.notSaid(d.explain(a.Problems))
 	d.err = a.Err
 	if a.Cluster != nil {
 		d.refused.Add(d.addressesKept(a.Cluster)...)
 		d.admitted = a.Cluster
 	}
+}
+
+// notSaid leaves out what was said of the same place before, in our own words.
+func (d *draft) notSaid(found diag.List) diag.List {
+	return slices.DeleteFunc(found, func(f diag.Finding) bool {
+		return slices.ContainsFunc(d.found, func(known diag.Finding) bool { return known.Pos == f.Pos && known.Severity == diag.Error })
+	})
 }
 
 // blameOverlays says what Cluster API refuses of a cluster that was right before overlays changed it.

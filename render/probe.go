@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
@@ -24,6 +25,9 @@ func (p *Prober) Input() *Input { return p.b.in }
 
 // Schemas are those of the catalog.
 func (p *Prober) Schemas() *topology.Schemas { return p.b.schemas }
+
+// Chart is the chart of a tier; nil when it has none, or one that cannot be used.
+func (p *Prober) Chart(tier string) *catalog.TierChart { return p.b.tierChart(tier) }
 
 // The cluster that is probed, and what it has.
 const (
@@ -55,6 +59,7 @@ func (p *Prober) Cluster(text string, other bool) (*Cluster, error) {
 	in := *p.b.in
 	in.Tenants, in.selected, in.Complete, in.Platform = []*Tenant{tenant}, []string{"."}, false, false
 	b := p.b.fresh(&in)
+	b.probing = true
 	f, err := b.fleet()
 	if err != nil {
 		return nil, err
@@ -69,9 +74,15 @@ func (p *Prober) record(c *request.Cluster, other bool) *ledger.Record {
 		return nil
 	}
 	r := &ledger.Record{Namespace: c.Namespace, Name: c.Name}
-	r.Class = topology.Key{Namespace: p.b.in.Catalog.Classes[tier.From].Namespace, Name: tier.Class}.String()
-	if class := p.b.tierClass(c.Spec.Tier); class != nil {
-		r.Defaults = class.Defaults()
+	if tier.Chart != "" {
+		if chart := p.b.tierChart(c.Spec.Tier); chart != nil {
+			r.Class, r.Defaults = chart.Key, chart.Defaults
+		}
+	} else {
+		r.Class = topology.Key{Namespace: p.b.in.Catalog.Classes[tier.From].Namespace, Name: tier.Class}.String()
+		if class := p.b.tierClass(c.Spec.Tier); class != nil {
+			r.Defaults = class.Defaults()
+		}
 	}
 	if pool, ok := p.b.in.Catalog.Pools[tier.AddressPool]; ok {
 		used := map[netip.Addr]string{}
@@ -114,5 +125,5 @@ func (p *Prober) With(c *Cluster, o *manifest.Object) (*Cluster, error) {
 // fresh is a builder for another input of the same catalog, with what is worked out of that.
 func (b *builder) fresh(in *Input) *builder {
 	return &builder{in: in, tree: b.tree, sources: b.sources, classes: b.classes, tiers: b.tiers, dressed: b.dressed, overlays: b.overlays,
-		schemas: b.schemas, placeholders: b.placeholders, withdrawn: b.withdrawn}
+		schemas: b.schemas, charts: b.charts, placeholders: b.placeholders, withdrawn: b.withdrawn}
 }

@@ -99,15 +99,39 @@ func addTimes(sum, q *resource.Quantity, n int64) {
 // weigh works out what a cluster takes that is not rendered, and whether its machines boot what it asks for.
 func (p *part) weigh(d *draft) {
 	var pools map[string]*topology.Pool
+	if d.chart != nil {
+		p.weighWritten(d)
+		return
+	}
 	alike := &manifest.Object{Object: maps.Clone(d.composed.Object)} // Cluster API's answers are kept by content: clusters that differ in name share one
 	alike.Object["metadata"] = map[string]any{"namespace": "x", "name": "x"}
-	if o, problems, err := d.class.Admit(alike); err == nil && len(problems) == 0 {
+	o, problems, err := d.class.Admit(alike)
+	if a := p.allow(d, alike, topology.Admission{Cluster: o, Problems: problems, Err: err}); len(problems) > 0 && len(a.Problems) == 0 {
+		o, problems = a.Cluster, nil
+	}
+	if d.planned && d.record == nil {
+		d.refused = d.notSaid(d.explain(slices.DeleteFunc(slices.Clone(problems), d.comes)))
+	}
+	if err == nil && len(problems) == 0 {
 		if known, problems, err := d.class.Pools(o); err == nil && len(problems) == 0 { // what is wrong is found when it is rendered
 			pools = known
 			p.images(d, pools)
 		}
 	}
 	d.usage = p.takes(d, pools)
+}
+
+// comes reports whether a problem is that a cluster has no address, which the ledger is about to give it.
+func (d *draft) comes(p topology.Problem) bool {
+	where := strings.Join(variablePath(splitField(p.Field)), ".")
+	if m := requiredVar.FindStringSubmatch(shorten(p.Detail)); m != nil {
+		where = m[1]
+	}
+	required := where != "" && (p.Type == "FieldValueRequired" || requiredVar.MatchString(shorten(p.Detail)))
+	return required && slices.ContainsFunc([]string{"address", "serverAddress"}, func(field string) bool {
+		path := strings.Join(d.source.Variable(field), ".")
+		return path == where || strings.HasPrefix(path, where+".")
+	})
 }
 
 // resources of a quota.
@@ -249,7 +273,7 @@ const (
 
 // rank says how a cluster stands to a quota.
 func (p *part) rank(d *draft, of func(usage) resource.Quantity) int {
-	if d.record == nil {
+	if d.isNew() {
 		return comes
 	}
 	was := d.base.of(d.request)

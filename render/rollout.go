@@ -53,7 +53,7 @@ func (b *builder) locked(d *draft) diag.List {
 }
 
 // Unrecorded is an input of those clusters of in that have a worker pool without a recorded hash, or a recorded hash without a worker
-// pool. Records are those of a plan, which are to be written.
+// pool. Records are those of a plan, which are to be written: a cluster that gets its first one is still to be judged as one that comes in.
 func (in *Input) Unrecorded(records []*ledger.Record) *Input {
 	out := *in
 	out.Tenants = nil
@@ -64,7 +64,7 @@ func (in *Input) Unrecorded(records []*ledger.Record) *Input {
 	for _, t := range in.Tenants {
 		copied := *t
 		copied.Clusters = nil
-		copied.Records = map[string]*ledger.Record{}
+		copied.Records, copied.fresh = map[string]*ledger.Record{}, map[string]bool{}
 		for _, c := range t.Clusters {
 			r := t.Records[c.Name]
 			if p := planned[c.String()]; p != nil {
@@ -73,6 +73,7 @@ func (in *Input) Unrecorded(records []*ledger.Record) *Input {
 			if r != nil && r.Released == "" && !recorded(c, r) {
 				copied.Clusters = append(copied.Clusters, c)
 				copied.Records[c.Name] = r
+				copied.fresh[c.Name] = t.Records[c.Name] == nil
 			}
 		}
 		if len(copied.Clusters) > 0 {

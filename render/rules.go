@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -34,12 +33,14 @@ func (d *draft) admissionAt(at diag.Pos, field []string, name, format string, ar
 // enters reports whether a field of the cluster is new: the ledger has no record of the cluster, or the change that is looked at brings
 // the cluster, or another value of the field.
 func (d *draft) enters(field ...string) bool {
-	if d.record == nil {
+	if d.isNew() {
 		return true
 	}
-	was := d.base.of(d.request)
-	return was == nil || was != d.request && !reflect.DeepEqual(was.Value(field...), d.request.Value(field...))
+	return d.base.touches(d.request, field)
 }
+
+// isNew reports whether the ledger has yet to take the cluster in.
+func (d *draft) isNew() bool { return d.record == nil || d.tenant.fresh[d.request.Name] }
 
 // rules finds what the documentation of the tiers says and no schema does, and what the cluster's tenant may not have. The variables
 // are those of the request.
@@ -51,6 +52,7 @@ func (d *draft) rules(c *catalog.Catalog, t *Tenant) {
 	d.names()
 	d.nodePort()
 	d.dataStore(c, t.terms)
+	d.resources()
 	d.network(c, t)
 }
 
@@ -74,6 +76,12 @@ func askFor(c *catalog.Catalog, namespace, field string) string {
 
 // given is the value of the variable that a field feeds, and where in the request it was written.
 func (d *draft) given(field string) (value any, origin []string) {
+	if d.chart != nil && catalog.Direct(field) {
+		if value = d.direct[field]; value == nil {
+			return nil, nil
+		}
+		return value, d.placeOf([]string{field})
+	}
 	path := d.source.Variable(field)
 	if value = lookup(d.variables, path); value == nil {
 		return nil, nil
@@ -94,7 +102,7 @@ func (d *draft) effective(field string) any {
 	if v, _ := d.given(field); v != nil {
 		return v
 	}
-	return d.class.Defaults()[strings.Join(d.source.Variable(field), ".")]
+	return d.allDefaults()[strings.Join(d.source.Variable(field), ".")]
 }
 
 // size is the machine size of a worker pool, and where it was written.
@@ -124,7 +132,7 @@ func (d *draft) sizes() {
 		figures := d.figures(path)
 		for _, figure := range figures {
 			place := strings.Join(append(slices.Clone(path), figure), ".")
-			if specs[figure] == nil && d.class.Defaults()[place] == nil {
+			if specs[figure] == nil && d.allDefaults()[place] == nil {
 				d.found.Add(d.admissionAt(d.request.At(origin...), append([]string{"spec", "variables"}, path...), "size/no-specs",
 					"worker pool %q is of size %s, and variables.%s is not set: its machines would have the figure that the template happens to have", pool, size, place).
 					Hintf("set %s under variables.%s", strings.Join(figures, " and "), strings.Join(path, ".")))
@@ -136,7 +144,7 @@ func (d *draft) sizes() {
 // figures are the fields of a variable of the class.
 func (d *draft) figures(path []string) []string {
 	var out []string
-	for _, v := range d.class.Variables() {
+	for _, v := range d.options() {
 		if figure, ok := strings.CutPrefix(v.Path, strings.Join(path, ".")+"."); ok {
 			out = append(out, figure)
 		}
@@ -147,7 +155,7 @@ func (d *draft) figures(path []string) []string {
 // volumes finds a StorageClass of the tenant's choice. It is allowed, and slow.
 func (d *draft) volumes() {
 	class, origin := d.given("storageClass")
-	if class == nil || class == "" || class == bootStorageClass(d.class) {
+	if class == nil || class == "" || d.class == nil || class == bootStorageClass(d.class) {
 		return
 	}
 	d.found.Add(diag.Warnf(d.request.At(origin...), "storage/no-clone",
@@ -213,15 +221,28 @@ func (d *draft) nodePort() {
 	d.found.Add(d.admission(origin, "port/outside", "node port %d, want one from %d to %d: the Service is refused, and the control plane cannot be reached", port, firstNodePort, lastNodePort))
 }
 
-// dataStore finds a DataStore that is not there, or not for this tenant.
+// dataStore finds a DataStore that is not there, or not for this tenant. The variable is looked at where the catalog takes the request's
+// field for it away too: a tenant can write it still.
 func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
-	name, _ := d.effective("dataStore").(string)
-	if name == "" {
+	path := d.source.Variable("dataStore")
+	if path == nil {
+		path = catalog.ClassSource{}.Variable("dataStore")
+	}
+	place := strings.Join(path, ".")
+	if !slices.ContainsFunc(d.class.Variables(), func(v topology.Variable) bool { return v.Path == place }) {
 		return
 	}
 	field := []string{"spec", "tier"} // whose default it is
-	if _, origin := d.given("dataStore"); origin != nil {
-		field = origin
+	value := lookup(d.variables, path)
+	if value != nil {
+		field = d.originOf(path)
+	} else {
+		value = d.class.Defaults()[place]
+	}
+	name, _ := value.(string)
+	if name == "" {
+		d.noDataStore(c, tenant, field)
+		return
 	}
 	ns := d.request.Namespace
 	store, known := c.DataStores[name]
@@ -233,6 +254,18 @@ func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
 	case !catalog.May(tenant.DataStores, name):
 		d.found.Add(d.admission(field, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))).Hintf("%s", askFor(c, ns, "dataStores")))
 	}
+}
+
+// noDataStore finds a cluster that names no DataStore, of a tenant that may not use every one: Kamaji puts it into its default one, and
+// which that is nobody can tell from here.
+func (d *draft) noDataStore(c *catalog.Catalog, tenant catalog.Tenant, field []string) {
+	ns := d.request.Namespace
+	may := storesOf(c, tenant, ns)
+	if tenant.DataStores == nil && len(may) == len(c.DataStores) {
+		return
+	}
+	d.found.Add(d.admission(field, "datastore/not-allowed", "the cluster names no DataStore, so Kamaji takes its default one, and %s may not use every one%s", ns, diag.OneOf(may)).
+		Hintf("write spec.controlPlane.dataStore, or give the tier a default for %s", strings.Join(catalog.ClassSource{}.Variable("dataStore"), ".")))
 }
 
 // storesOf are the DataStores that a tenant may use.

@@ -59,6 +59,9 @@ func subnetPool(s *request.Subnet) (ledger.Pool, bool) {
 	if g, err := netip.ParseAddr(s.Spec.Gateway); err == nil {
 		p.Reserved = append(p.Reserved, ledger.Range{First: g, Last: g})
 	}
+	for _, a := range edges(prefix(s.Spec.CIDR)) {
+		p.Reserved = append(p.Reserved, ledger.Range{First: a, Last: a})
+	}
 	return p, true
 }
 
@@ -70,7 +73,7 @@ func (p *part) want(pools map[string]ledger.Pool) {
 			d, bad := p.draft(t, c)
 			p.found.Add(bad...)
 			if d != nil {
-				p.wanted = append(p.wanted, d.want(p.tierClass(c.Spec.Tier).Defaults(), pools))
+				p.wanted = append(p.wanted, d.want(p.todaysDefaults(c.Spec.Tier), pools))
 				p.found.Add(d.found...)
 				drafts = append(drafts, d)
 			}
@@ -92,7 +95,6 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 		x := *d
 		x.planned = true
 		x.composed = x.compose()
-		x.found = nil // what is wrong with the request, and that it has no address yet
 		if x.record == nil {
 			x.rules(p.in.Catalog, t)
 		}
@@ -104,7 +106,7 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 	}
 	for _, d := range weighed {
 		for _, f := range slices.Concat(d.found, d.refused) {
-			if f.Severity == diag.Error && d.record == nil {
+			if f.Severity == diag.Error && d.isNew() {
 				p.found.Add(f)
 			}
 		}
@@ -114,7 +116,7 @@ func (p *part) enter(t *Tenant, drafts []*draft) {
 func (d *draft) want(defaults topology.Defaults, pools map[string]ledger.Pool) ledger.Wanted {
 	c := d.request
 	d.readVariables()
-	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.class.Key().String(), Defaults: defaults}
+	w := ledger.Wanted{Namespace: c.Namespace, Name: c.Name, At: c.At("metadata", "name"), Class: d.shape(), Defaults: defaults}
 	if d.takesAddress() {
 		w.Claims = append(w.Claims, ledger.Claim{Field: "address", Pool: d.tier.AddressPool, Pin: address(c.Spec.Address), At: c.At(d.origin("address")...)})
 	}
@@ -165,7 +167,7 @@ func Check(base, tree fs.FS, paths ...string) (*Input, diag.List, error) {
 		}
 	}
 	b := newBuilder(tree, in)
-	b.judged = true
+	b.judged = in.Complete
 	books := make(chan ledgerRead, 1) // read meanwhile
 	go func() {
 		var l ledgerRead

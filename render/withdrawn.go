@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
@@ -52,54 +50,6 @@ func (b *builder) unconfirmed(tier string) diag.List {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.placeholders[tier]
-}
-
-// offeredStorage gives a running cluster whose storage tier is gone its class as it was. For a cluster that is new, Cluster API says
-// what is wrong.
-func (b *builder) offeredStorage(d *draft, class *topology.Class) *topology.Class {
-	size, _ := lookup(d.request.Spec.Variables, []string{"machineStorage", "size"}).(string)
-	if _, err := resource.ParseQuantity(size); err != nil || d.enters("spec", "variables", "machineStorage", "size") || class == nil {
-		return class
-	}
-	i := slices.IndexFunc(class.Variables(), func(v topology.Variable) bool { return v.Path == catalog.StorageVariable })
-	if i < 0 {
-		return class
-	}
-	choices := class.Variables()[i].Choices
-	if len(choices) == 0 || slices.Contains(choices, size) {
-		return class
-	}
-	with := b.classWithStorage(d.request.Spec.Tier, class.Key(), size)
-	if with == nil {
-		return class
-	}
-	d.found.Add(diag.Warnf(d.request.At("spec", "variables", "machineStorage", "size"), "storage/tier-removed",
-		"storage tier %q is gone from class %q%s: every later change to the running cluster fails, and no new machine finds a golden image", size, class.Key().Name, diag.OneOf(choices)).
-		Hintf("put it back in dataVolume.storageTiers until no cluster uses it; another size rolls the workers"))
-	return with
-}
-
-// classWithStorage is a tier's class with a storage tier that it no longer has, worked out once.
-func (b *builder) classWithStorage(tier string, key topology.Key, size string) *topology.Class {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	name := tier + " " + size // no tier is called so: a tenant could not write it
-	if c, done := b.tiers[name]; done {
-		return c
-	}
-	t := b.in.Catalog.Tiers[tier]
-	class, problems, err := topology.NewClass(catalog.WithStorageTier(b.sources[t.From].objects, key.Name, size), key)
-	if err != nil || len(problems) > 0 { // the class as it is was accepted
-		class = nil
-	}
-	if class != nil {
-		class.Stored(b.schemas)
-	}
-	if class != nil && len(t.Defaults) > 0 {
-		class = b.tierDefaults(tier, class)
-	}
-	b.tiers[name] = class
-	return class
 }
 
 // lintClasses finds what the values of class sources do to those who use them.

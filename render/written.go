@@ -60,6 +60,9 @@ func (d *draft) ledgered(path string) (field string, ok bool) {
 
 // FedAt is the place that the value of a request field comes from: the request or the ledger's record.
 func (c *Cluster) FedAt(field string) diag.Pos {
+	if c.draft != nil && c.Chart != nil {
+		return c.draft.fedAt(field)
+	}
 	if c.draft != nil {
 		if o, ok := c.Written(strings.Join(c.draft.source.Variable(field), "."), ""); ok {
 			return o.At
@@ -72,6 +75,9 @@ func (c *Cluster) FedAt(field string) diag.Pos {
 func (c *Cluster) Fed(field string) any {
 	if c.draft == nil || c.Manifest == nil {
 		return nil
+	}
+	if c.Chart != nil && catalog.Direct(field) {
+		return c.draft.direct[field]
 	}
 	return lookup(variablesOf(c.Manifest), c.draft.source.Variable(field))
 }

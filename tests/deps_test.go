@@ -14,7 +14,7 @@ const module = "copyhold.dev/copyhold/"
 var layers = [][]string{
 	{"render/diag"},
 	{"render/strict", "render/gitsource"},
-	{"catalog/ledger", "render/manifest", "catalog/chart", "catalog/overlay", "catalog/builtin", "catalog", "render/request", "render/topology"},
+	{"catalog/ledger", "render/manifest", "catalog/chart", "catalog/overlay", "catalog/builtin", "catalog", "render/request", "render/topology", "render/gate"},
 	{"render"},
 	{"render/impact"},
 	{"plugin"},
@@ -28,7 +28,8 @@ var soleImporters = map[string][]string{
 	"sigs.k8s.io/kustomize/api":           {"catalog/overlay"},
 	"github.com/go-git/go-git/v5":         {"render/gitsource", "tests"},
 	"github.com/argoproj/argo-cd/v2":      {"plugin"},
-	"sigs.k8s.io/controller-runtime":      {"render/topology"},
+	"sigs.k8s.io/controller-runtime":      {"render/topology", "plugin"},
+	"k8s.io/client-go":                    {"plugin", "cmd"},
 	"github.com/spf13/cobra":              {"cmd"},
 	"sigs.k8s.io/cluster-api/core":        {"render/topology"},
 	"sigs.k8s.io/cluster-api/exp":         {"render/topology"},

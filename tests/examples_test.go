@@ -34,7 +34,7 @@ func applications(t *testing.T, example string) map[string]string {
 	return out
 }
 
-var examples = []string{"../examples/quickstart", "../examples/fleet"}
+var examples = []string{"../examples/quickstart", "../examples/fleet", "../examples/tiers"}
 
 // Every example renders to what is committed beside it, without a warning that is not about the placeholder.
 func TestExamples(t *testing.T) {
@@ -88,7 +88,7 @@ func rendered(t *testing.T, tree fs.FS, paths ...string) []byte {
 // The classes of an example are the built-in ones, byte for byte.
 func TestExamplesHaveBuiltinClasses(t *testing.T) {
 	files := builtin.Repository()
-	for _, example := range examples {
+	for _, example := range examples[:2] {
 		err := fs.WalkDir(files, "catalog/classes", func(name string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
@@ -117,6 +117,31 @@ func TestExamplesHaveBuiltinClasses(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// The charts and schemas of the example with all tiers are the built-in ones, byte for byte.
+func TestExampleHasBuiltinTiers(t *testing.T) {
+	for _, name := range builtin.Tiers() {
+		files, _, err := builtin.Tier(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, want := range files {
+			file = filepath.Join("../examples/tiers", file)
+			if *update {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, want, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(want, got) {
+				t.Errorf("%s is not the built-in file", file)
+			}
 		}
 	}
 }

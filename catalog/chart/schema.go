@@ -46,32 +46,18 @@ func (r *release) checkSchema(c *helm.Chart, values map[string]any, prefix strin
 
 // validate finds what is wrong with a schema, or else with the values. prefix leads from the top of the values to these.
 func validate(file string, schema []byte, values map[string]any, prefix string) diag.List {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return diag.List{unparsable(file, schema, err)}
-	}
-	if found := remote(file, schema, doc); found.Failed() {
+	compiled, found := compile(file, schema)
+	if found.Failed() {
 		return found
 	}
-	const self = "file:///values.schema.json" // the name helm gives it
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(nowhere{})
-	if err := compiler.AddResource(self, doc); err != nil {
-		return diag.List{badSchema(file, err)}
-	}
-	compiled, err := compiler.Compile(self)
-	if err != nil {
-		return diag.List{badSchema(file, err)}
-	}
 	var bad *jsonschema.ValidationError
-	err = compiled.Validate(values)
+	err := compiled.Validate(values)
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &bad):
 		return diag.List{badSchema(file, err)}
 	}
-	var found diag.List
 	for _, v := range violations(bad) {
 		found.Add(diag.Errorf(diag.Pos{File: file}, "chart/values", "%s", describe(v, prefix)))
 	}

@@ -84,6 +84,9 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		return c.deleted(was), nil
 	}
 	d := c.diff(is)
+	if was.Chart != nil || is.Chart != nil {
+		return c.written(d, was, is)
+	}
 	switch {
 	case is.Class != nil && was.Class != nil && len(c.refused[is.Class.Key()]) > 0 && was.Class.Digest() != is.Class.Digest():
 		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster"})
@@ -128,7 +131,7 @@ func withdrawn(was, is *render.Cluster) (string, bool) {
 	named := func(found diag.List, name string) int {
 		return slices.IndexFunc(found, func(f diag.Finding) bool { return f.Name == name && f.Severity == diag.Warning })
 	}
-	for _, name := range []string{"storage/tier-removed", "class/withdrawn"} {
+	for _, name := range []string{"storage/tier-removed", "class/withdrawn", "class/narrowed", "ledger/frozen"} {
 		if i := named(is.Found, name); i >= 0 && named(was.Found, name) < 0 {
 			return is.Found[i].Message, true
 		}
@@ -169,6 +172,9 @@ func sameButHashes(a, b *manifest.Object) bool {
 
 func (c *comparer) diff(of *render.Cluster) *Diff {
 	d := &Diff{Namespace: of.Request.Namespace, Name: of.Request.Name, Tier: of.Request.Spec.Tier, at: of.Request.At("metadata", "name")}
+	if of.Chart != nil {
+		d.Class, d.Digest = of.Chart.Key, of.Chart.Digest
+	}
 	if of.Class != nil {
 		d.Class, d.Digest = of.Class.Key().String(), of.Class.Digest()
 	}
@@ -270,7 +276,13 @@ func paused(d *Diff, was, is *render.Cluster) {
 // all are the machines of all pools of a cluster.
 func all(c *render.Cluster) *Machines {
 	out := Machines{}
-	if c.Manifest != nil {
+	if c.Made != nil {
+		for name := range c.Made.Pools {
+			out = out.plus(machinesOf(c, name))
+		}
+		return &out
+	}
+	if c.Chart == nil && c.Manifest != nil {
 		for _, name := range topology.PoolNames(c.Manifest) {
 			out = out.plus(machines(topology.PoolOf(c.Manifest, name)))
 		}

@@ -126,7 +126,7 @@ func (c *comparer) object(was, is *manifest.Object, action Action) (Change, erro
 		return change, nil
 	}
 	for _, d := range differences {
-		if d.Path == "dataStoreName" {
+		if d.Path == "dataStoreName" || d.Path == "dataStore" {
 			change.Words = "the control plane's state is moved to another DataStore: a migration, during which the API server is away"
 		}
 	}

@@ -50,6 +50,11 @@ func (e Effect) Worst() Action {
 // wanted refuses are left out.
 func Explain(p *render.Prober, tier string, wanted func(field string) bool) ([]Effect, error) {
 	x := &explainer{prober: p, tier: tier, version: oldest(p.Input().Catalog.Versions)}
+	if p.Input().Catalog.Tiers[tier].Chart != "" {
+		if x.chart = p.Chart(tier); x.chart == nil {
+			return nil, fmt.Errorf("the chart of tier %q cannot be used: copyhold check says why", tier)
+		}
+	}
 	base, err := p.Cluster(x.request("", "replicas: 2"), false)
 	if err != nil {
 		return nil, err
@@ -73,6 +78,10 @@ func Explain(p *render.Prober, tier string, wanted func(field string) bool) ([]E
 		}
 		out = append(out, e)
 	}
+	if x.chart != nil {
+		variables, err := x.chartVariables(wanted)
+		return append(out, variables...), err
+	}
 	variables, err := x.variables(wanted)
 	return append(out, variables...), err
 }
@@ -91,17 +100,27 @@ type explainer struct {
 	prober        *render.Prober
 	tier, version string
 	base          *render.Cluster
+	chart         *catalog.TierChart // nil when the tier has a class
 }
 
 // request is the text of a request: what is put under spec, and into its one worker pool.
 func (x *explainer) request(spec, pool string) string { return x.named("md-0", x.version, spec, pool) }
 
 func (x *explainer) named(name, version, spec, pool string) string {
-	if spec != "" {
+	if spec != "" && !strings.HasPrefix(spec, "  ") {
 		spec = "  " + spec + "\n"
 	}
-	return fmt.Sprintf("apiVersion: copyhold.dev/v1alpha1\nkind: ClusterRequest\nmetadata: {name: probe}\nspec:\n  tier: %s\n  version: %s\n  subnet: %s\n%s  workers:\n    %s: {%s}\n",
-		x.tier, version, render.ProbeSubnet, spec, name, pool)
+	subnet, workers := fmt.Sprintf("  subnet: %s\n", render.ProbeSubnet), fmt.Sprintf("  workers:\n    %s: {%s}\n", name, pool)
+	if x.chart != nil && !x.chart.Takes("subnet") {
+		subnet = ""
+	}
+	if x.chart != nil && !x.chart.Takes("workers") {
+		workers = ""
+	}
+	if x.chart != nil && !strings.Contains(spec, "  variables:") {
+		spec += requiredVariables(x.chart)
+	}
+	return fmt.Sprintf("apiVersion: copyhold.dev/v1alpha1\nkind: ClusterRequest\nmetadata: {name: probe}\nspec:\n  tier: %s\n  version: %s\n%s%s%s", x.tier, version, subnet, spec, workers)
 }
 
 func oldest(versions []string) string {
@@ -110,6 +129,11 @@ func oldest(versions []string) string {
 		return "v1.0.0"
 	}
 	return sorted[0]
+}
+
+func newest(versions []string) string {
+	sorted := slices.SortedFunc(slices.Values(versions), semver.Compare)
+	return sorted[len(sorted)-1]
 }
 
 // fieldProbe is a change of a request.
@@ -123,6 +147,9 @@ type fieldProbe struct {
 func (x *explainer) fields() []fieldProbe {
 	plainest := x.request("", "replicas: 2")
 	next := semver.MajorMinor(x.version) + ".99"
+	if x.chart != nil { // what it makes machines of may go by version
+		next = newest(x.prober.Input().Catalog.Versions)
+	}
 	all := []fieldProbe{
 		{field: "version", from: x.version, to: next, before: plainest, after: x.named("md-0", next, "", "replicas: 2")},
 		{field: "address", from: "one", to: "another", before: plainest, after: plainest, address: true},
@@ -137,8 +164,11 @@ func (x *explainer) fields() []fieldProbe {
 	for _, size := range x.sizes() {
 		all = append(all, fieldProbe{field: "workers.POOL.size", from: "the default", to: size, before: plainest, after: x.request("", "replicas: 2, size: "+size)})
 	}
-	for _, class := range x.base.Class.WorkerClasses() {
+	for _, class := range x.workerClasses() {
 		all = append(all, fieldProbe{field: "workers.POOL.class", from: "the default", to: class, before: plainest, after: x.request("", "replicas: 2, class: "+class)})
+	}
+	if x.chart != nil && !x.chart.Takes("workers") {
+		return slices.DeleteFunc(all, func(f fieldProbe) bool { return strings.HasPrefix(f.field, "workers.") })
 	}
 	return append(all,
 		fieldProbe{field: "workers.POOL.failureDomain", to: "zone-b", before: plainest, after: x.request("", "replicas: 2, failureDomain: zone-b")},
@@ -153,7 +183,7 @@ func (x *explainer) sizes() []string {
 	if len(path) != 1 {
 		return nil
 	}
-	for _, v := range x.base.Class.Variables() {
+	for _, v := range x.known() {
 		if v.Path == path[0] {
 			return v.Choices
 		}
@@ -162,6 +192,9 @@ func (x *explainer) sizes() []string {
 }
 
 func (x *explainer) source() catalog.ClassSource {
+	if x.chart != nil {
+		return catalog.ClassSource{Fields: x.chart.Fields()}
+	}
 	c := x.prober.Input().Catalog
 	return c.Classes[c.Tiers[x.tier].From]
 }

@@ -9,6 +9,7 @@ import (
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
+	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
 )
@@ -175,13 +176,14 @@ func (c *comparer) reach(r *Report) []Class {
 	classes := map[topology.Key]*Class{}
 	for name, was := range c.was.Clusters {
 		is := c.is.Clusters[name]
-		if is == nil || was.Class == nil || is.Class == nil || was.Class.Key() != is.Class.Key() || was.Class.Digest() == is.Class.Digest() {
+		key, ok := edited(was, is)
+		if !ok {
 			continue
 		}
-		k := classes[is.Class.Key()]
+		k := classes[key]
 		if k == nil {
-			k = &Class{Name: is.Class.Key().String(), Reach: map[Action]int{}}
-			classes[is.Class.Key()] = k
+			k = &Class{Name: strings.TrimPrefix(key.String(), "/"), Reach: map[Action]int{}}
+			classes[key] = k
 		}
 		k.Clusters++
 		a := worst[name]
@@ -220,11 +222,30 @@ func (c *comparer) milder() []string {
 	return out
 }
 
+// edited is the class of a cluster, if it is edited between two states, or its chart under the name that the ledger has for it.
+func edited(was, is *render.Cluster) (topology.Key, bool) {
+	switch {
+	case is == nil:
+	case was.Class != nil && is.Class != nil:
+		return is.Class.Key(), was.Class.Key() == is.Class.Key() && was.Class.Digest() != is.Class.Digest()
+	case was.Chart != nil && is.Chart != nil:
+		return topology.Key{Name: is.Chart.Key}, was.Chart.Key == is.Chart.Key && was.Chart.Digest != is.Chart.Digest
+	}
+	return topology.Key{}, false
+}
+
 // notes say what the report takes for granted and what it has not looked at.
 func (c *comparer) notes(r *Report) []string {
 	out := c.milder()
 	kinds := map[string]bool{}
 	for _, cl := range c.is.Clusters {
+		if cl.Made != nil {
+			for _, o := range cl.Made.Objects {
+				if known, err := c.is.Schemas.Known(o); err == nil && !known && o.GroupVersionKind().Group != "cluster.x-k8s.io" {
+					kinds[o.GetKind()] = true
+				}
+			}
+		}
 		if cl.Class == nil {
 			continue
 		}

@@ -144,8 +144,16 @@ func (d *Diff) details(b *strings.Builder) {
 		}
 	}
 	if d.Digest != "" {
-		fmt.Fprintf(b, "    foretold for class %s with digest %s\n", d.Class, d.Digest)
+		fmt.Fprintf(b, "    foretold for %s with digest %s\n", shape(d.Class), d.Digest)
 	}
+}
+
+// shape names a class or a chart, as reports have it.
+func shape(name string) string {
+	if chart, ok := strings.CutPrefix(name, "chart:"); ok {
+		return "chart " + chart
+	}
+	return "class " + name
 }
 
 // String is the place, the field, and what it was and is.
@@ -217,7 +225,7 @@ func (c Class) String() string {
 			rest = append(rest, fmt.Sprintf("%d %s", n, a))
 		}
 	}
-	s := fmt.Sprintf("class %s changes: it rolls workers of %d of %s", c.Name, rolls, count(c.Clusters, "cluster"))
+	s := fmt.Sprintf("%s changes: it rolls workers of %d of %s", shape(c.Name), rolls, count(c.Clusters, "cluster"))
 	if len(rest) > 0 {
 		s += ", " + strings.Join(rest, ", ")
 	}

@@ -213,11 +213,25 @@ func checkAddress(m Meta, text, field string) diag.List {
 	return nil
 }
 
+// checkRanges wants one range or one of each family, as Cluster API and Kubernetes take them, that machines can use.
 func checkRanges(m Meta, ranges []string, field string) diag.List {
 	var found diag.List
+	families := map[bool]int{}
 	for i, r := range ranges {
-		_, bad := parsePrefix(m.At("spec", "clusterNetwork", field, fmt.Sprint(i)), r)
-		found.Add(bad...)
+		at := m.At("spec", "clusterNetwork", field, fmt.Sprint(i))
+		p, bad := parsePrefix(at, r)
+		if found.Add(bad...); bad.Failed() {
+			continue
+		}
+		a := p.Addr()
+		switch families[a.Is4()]++; {
+		case a.Is4In6():
+			found.Add(diag.Errorf(at, "request/bad-value", "range %q is IPv4 written as IPv6, want one of the two", r))
+		case a.IsMulticast(), a.IsLoopback(), a.IsLinkLocalUnicast(), a.IsUnspecified():
+			found.Add(diag.Errorf(at, "request/bad-value", "range %q of %s is a special one (unspecified, loopback, link-local or multicast), want one that machines can have", r, field))
+		case families[a.Is4()] == 2:
+			found.Add(diag.Errorf(at, "request/bad-value", "range %q is the second of its family in %s, want one range, or one of IPv4 and one of IPv6", r, field))
+		}
 	}
 	return found
 }

@@ -42,8 +42,11 @@ const Version = "v1.14.2"
 // controller-runtime complains on stderr until it is given a logger.
 var setup = sync.OnceValues(func() (*runtime.Scheme, error) {
 	ctrl.SetLogger(logr.Discard())
-	if err := feature.MutableGates.Set(string(feature.ClusterTopology) + "=true"); err != nil {
-		return nil, err
+	// Ignition is behind a gate of the management cluster's, which nobody knows here: whoever writes it out has the gate on.
+	for _, gate := range []string{string(feature.ClusterTopology), string(feature.KubeadmBootstrapFormatIgnition)} {
+		if err := feature.MutableGates.Set(gate + "=true"); err != nil {
+			return nil, err
+		}
 	}
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, apiextensionsv1.AddToScheme} {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -72,10 +71,7 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 		}
 	}
 	slices.Sort(fresh)
-	with = &Class{class: class, asWritten: c.written(), templates: c.templates, external: c.external, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
-	with.defaults = sync.OnceValue(with.readDefaults)
-	with.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{class}}}
-	return with, fresh, slices.Sorted(maps.Keys(left))
+	return c.with(class), fresh, slices.Sorted(maps.Keys(left))
 }
 
 // written is the ClusterClass that a management cluster has: recorded defaults are a cluster's own matter.

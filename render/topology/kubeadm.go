@@ -63,6 +63,9 @@ func kubeadmProblems(o *manifest.Object) []Problem {
 	if o.GroupVersionKind() != kubeadmTemplate {
 		return nil
 	}
+	if _, err := setup(); err != nil {
+		return []Problem{{Detail: err.Error()}}
+	}
 	c := &bootstrapv1.KubeadmConfigTemplate{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c); err != nil {
 		return []Problem{{Detail: oneLine(err.Error())}} // the webhook cannot read what the schema takes

@@ -44,6 +44,11 @@ func NewSchemas(open func(crd string) ([]byte, error)) *Schemas {
 	return &Schemas{open: open, kinds: map[schema.GroupVersionKind]func() (*kind, error){}}
 }
 
+// DefinitionName is the name that a kind's definition is opened by.
+func DefinitionName(gvk schema.GroupVersionKind) string {
+	return contract.CalculateCRDName(gvk.Group, gvk.Kind)
+}
+
 // Known reports whether there is a schema for the object's kind. The error says why a definition cannot be used.
 func (s *Schemas) Known(o *manifest.Object) (bool, error) {
 	k, err := s.kind(o.GroupVersionKind())
@@ -66,7 +71,7 @@ func (s *Schemas) kind(gvk schema.GroupVersionKind) (*kind, error) {
 }
 
 func (s *Schemas) read(gvk schema.GroupVersionKind) (*kind, error) {
-	name := contract.CalculateCRDName(gvk.Group, gvk.Kind)
+	name := DefinitionName(gvk)
 	data, err := s.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -87,7 +92,11 @@ func (s *Schemas) read(gvk schema.GroupVersionKind) (*kind, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("the schema of %s has no served version %s", name, gvk.Version)
 	}
-	return newKind(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+	k, err := newKind(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+	if k != nil {
+		k.namespaced = crd.Spec.Scope == apiextensionsv1.NamespaceScoped
+	}
+	return k, err
 }
 
 // unmarshal reads JSON, which most definitions are kept as, and else YAML.
@@ -100,6 +109,7 @@ func unmarshal(data []byte, into any) error {
 
 // kind is one version of a custom resource.
 type kind struct {
+	namespaced bool
 	structural *structuralschema.Structural
 	validator  func() (validation.SchemaCreateValidator, error)
 	rules      func() *cel.Validator // nil when there are none
@@ -163,10 +173,11 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	if rules := k.rules(); rules != nil && len(errs) == 0 {
 		var was map[string]any
 		if old != nil && old.GroupVersionKind() == o.GroupVersionKind() {
-			if old, err = s.Default(old); err != nil {
+			full, err := s.Default(old)
+			if err != nil {
 				return nil, err
 			}
-			was = old.Object
+			was = full.Object
 		}
 		more, _ := rules.Validate(context.Background(), nil, k.structural, o.Object, asOld(was), celconfig.RuntimeCELCostBudget)
 		errs = append(errs, more...)

@@ -1,7 +1,7 @@
-// Crds writes the schemas of the provider kinds that the built-in classes use, taken from the Go modules of their providers, into a
-// folder. What does not bear on defaulting and validation is left out: descriptions, examples, other versions, status.
+// Crds writes the schemas of the provider kinds that the built-in classes and tiers use, taken from the Go modules of their providers,
+// into the two folders that hold them: of all repositories, and of the tiers that are written out on demand. What does not bear on defaulting and validation is left out: descriptions, examples, other versions, status.
 //
-//	go run ./tests/crds catalog/builtin/files/catalog/crds
+//	go run ./tests/crds catalog/builtin/files/catalog/crds catalog/builtin/tiers/crds
 package main
 
 import (
@@ -34,6 +34,17 @@ var sources = []source{
 	{capi, capiVersion, "bootstrap/kubeadm/config/crd/bases", "bootstrap.cluster.x-k8s.io", "kubeadmconfigtemplates", "v1beta2", "v1beta2"},
 }
 
+// further are those of tiers that are written out on demand.
+var further = []source{
+	{kamajiItself, kamajiItselfVersion, "config/crd/bases", "kamaji.clastix.io", "tenantcontrolplanes", "v1alpha1", ""},
+	{proxmox, proxmoxVersion, "config/crd/bases", infrastructure, "proxmoxclusters", "v1alpha2", "v1beta2"},
+	{proxmox, proxmoxVersion, "config/crd/bases", infrastructure, "proxmoxmachinetemplates", "v1alpha2", "v1beta2"},
+	{nutanix, nutanixVersion, "config/crd/bases", infrastructure, "nutanixclusters", "v1beta1", "v1beta1"},
+	{nutanix, nutanixVersion, "config/crd/bases", infrastructure, "nutanixmachinetemplates", "v1beta1", "v1beta1"},
+	{packet, packetVersion, "config/crd/bases", infrastructure, "packetclusters", "v1beta1", "v1beta1"},
+	{packet, packetVersion, "config/crd/bases", infrastructure, "packetmachinetemplates", "v1beta1", "v1beta1"},
+}
+
 const (
 	infrastructure = "infrastructure.cluster.x-k8s.io"
 	capk           = "sigs.k8s.io/cluster-api-provider-kubevirt"
@@ -42,21 +53,32 @@ const (
 	kamajiVersion  = "v0.20.0"
 	capi           = "sigs.k8s.io/cluster-api"
 	capiVersion    = "v1.14.2"
+
+	kamajiItself        = "github.com/clastix/kamaji"
+	kamajiItselfVersion = "v1.0.0"
+	proxmox             = "github.com/ionos-cloud/cluster-api-provider-proxmox"
+	proxmoxVersion      = "v0.9.0"
+	nutanix             = "github.com/nutanix-cloud-native/cluster-api-provider-nutanix"
+	nutanixVersion      = "v1.10.3"
+	packet              = "sigs.k8s.io/cluster-api-provider-packet"
+	packetVersion       = "v0.9.0"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./tests/crds FOLDER")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./tests/crds FOLDER FOLDER")
 		os.Exit(2)
 	}
-	for _, s := range sources {
-		data, err := s.trimmed()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(os.Args[1], s.file()), data, 0o644)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "crds:", err)
-			os.Exit(1)
+	for i, all := range [][]source{sources, further} {
+		for _, s := range all {
+			data, err := s.trimmed()
+			if err == nil {
+				err = os.WriteFile(filepath.Join(os.Args[i+1], s.file()), data, 0o644)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "crds:", err)
+				os.Exit(1)
+			}
 		}
 	}
 }
@@ -95,7 +117,7 @@ func (s source) trimmed() ([]byte, error) {
 		"kind":       crd["kind"],
 		"metadata": map[string]any{
 			"name":   s.plural + "." + s.group,
-			"labels": map[string]any{"cluster.x-k8s.io/" + s.contract: s.apiVersion},
+			"labels": s.labels(),
 			"annotations": map[string]any{
 				"copyhold.dev/source":  fmt.Sprintf("%s@%s:%s/%s_%s.yaml", s.module, s.version, s.dir, s.group, s.plural),
 				"copyhold.dev/license": "Apache-2.0",
@@ -116,6 +138,14 @@ func (s source) trimmed() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", s.file(), err)
 	}
 	return append(out, '\n'), nil
+}
+
+// labels say which contract of Cluster API a version speaks; Kamaji's own kinds speak none.
+func (s source) labels() map[string]any {
+	if s.contract == "" {
+		return map[string]any{}
+	}
+	return map[string]any{"cluster.x-k8s.io/" + s.contract: s.apiVersion}
 }
 
 // bare is a schema without words.

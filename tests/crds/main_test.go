@@ -9,7 +9,13 @@ import (
 
 // The schemas in the built-in catalog are what the providers' modules hold.
 func TestBuiltinSchemas(t *testing.T) {
-	dir := filepath.Join("..", "..", "catalog", "builtin", "files", "catalog", "crds")
+	builtin := filepath.Join("..", "..", "catalog", "builtin")
+	checkSchemas(t, filepath.Join(builtin, "files", "catalog", "crds"), sources)
+	checkSchemas(t, filepath.Join(builtin, "tiers", "crds"), further)
+}
+
+func checkSchemas(t *testing.T, dir string, sources []source) {
+	t.Helper()
 	want := map[string]bool{}
 	for _, s := range sources {
 		want[s.file()] = true

@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// ManagedByLabel is how a Cluster says that copyhold rendered it.
+const (
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "copyhold"
+)
+
+// Live is what runs, as far as somebody could look.
+type Live struct {
+	NoAPI    bool                    // the API server has no Clusters of the version that is rendered
+	Clusters map[string]*LiveCluster // by namespace/name
+	Classes  map[string]LiveClass    // by namespace/name; those that were looked for
+	Unseen   map[string]bool         // namespaces of which the Clusters could not be read
+	Gaps     []Gap                   // what could not be looked at
+	Reach    string                  // where Clusters were looked for, for people
+}
+
+// Gap is something that could not be looked at.
+type Gap struct {
+	What string // what, and why not
+	Hint string // the way out
+}
+
+// LiveCluster is a Cluster that runs.
+type LiveCluster struct {
+	Namespace, Name, UID string
+	Ours                 bool // it carries our label
+	Deleting, Paused     bool
+	Class, Version       string
+	Pools                []string             // worker pools of its topology
+	Hashes               map[string]string    // rollout hashes, by worker pool
+	Parts                map[string]string    // see TopologyParts; nil when they do not read
+	Machines             map[string]*Machines // by worker pool; what is not known is not there
+	Made                 map[string]string    // the rollout hashes that the class that runs gives its worker pools, where that was worked out
+}
+
+// Machines are those of a MachineDeployment.
+type Machines struct {
+	Count   int64
+	Rolling bool // some of them are being replaced already
+}
+
+// LiveClass is a ClusterClass that runs.
+type LiveClass struct {
+	Missing bool
+	Unknown string            // why nothing is known of it
+	Parts   map[string]string // see catalog.ClassParts
+}
+
+// ClusterOf reads what the gate needs off a Cluster.
+func ClusterOf(o *unstructured.Unstructured) *LiveCluster {
+	c := &LiveCluster{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
+		Ours:     o.GetLabels()[ManagedByLabel] == managedBy,
+		Deleting: o.GetDeletionTimestamp() != nil,
+		Hashes:   map[string]string{}, Machines: map[string]*Machines{},
+	}
+	paused, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
+	_, annotated := o.GetAnnotations()[clusterv1.PausedAnnotation]
+	c.Paused = paused || annotated
+	for key, hash := range o.GetAnnotations() {
+		if pool, ok := strings.CutPrefix(key, topology.AnnotationPrefix); ok {
+			c.Hashes[pool] = hash
+		}
+	}
+	c.Version, _, _ = unstructured.NestedString(o.Object, "spec", "topology", "version")
+	name, _, _ := unstructured.NestedString(o.Object, "spec", "topology", "classRef", "name")
+	ns, _, _ := unstructured.NestedString(o.Object, "spec", "topology", "classRef", "namespace")
+	if ns == "" {
+		ns = c.Namespace
+	}
+	if name != "" {
+		c.Class = ns + "/" + name
+	}
+	mds, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "workers", "machineDeployments")
+	for _, md := range mds {
+		if m, ok := md.(map[string]any); ok {
+			if name, ok := m["name"].(string); ok {
+				c.Pools = append(c.Pools, name)
+			}
+		}
+	}
+	if _, written, _ := unstructured.NestedMap(o.Object, "spec", "topology"); !written { // its MachineDeployments are objects of their own
+		c.Pools = catalog.Sorted(c.Hashes)
+	}
+	slices.Sort(c.Pools)
+	if parts, err := TopologyParts(o.Object); err == nil {
+		c.Parts = parts
+	}
+	return c
+}
+
+// Count takes in a MachineDeployment of one of the Clusters.
+func (l *Live) Count(o *unstructured.Unstructured) {
+	c := l.Clusters[o.GetNamespace()+"/"+o.GetLabels()[clusterv1.ClusterNameLabel]]
+	pool := o.GetLabels()[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
+	if c == nil || pool == "" {
+		return
+	}
+	m := &Machines{}
+	want, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	have, is, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
+	if m.Count = want; is {
+		m.Count = have
+	}
+	if fresh, known, _ := unstructured.NestedInt64(o.Object, "status", "upToDateReplicas"); known {
+		m.Rolling = fresh < m.Count
+	}
+	c.Machines[pool] = m
+}
+
+// Changes reports whether the class that runs under a name is another than the wanted one of that name.
+func (l *Live) Changes(w *Wanted, name string) bool {
+	parts, known := l.differs(w.class(name))
+	return known && len(parts) > 0
+}
+
+// Add takes in a Cluster.
+func (l *Live) Add(c *LiveCluster) {
+	if l.Clusters == nil {
+		l.Clusters = map[string]*LiveCluster{}
+	}
+	l.Clusters[c.Namespace+"/"+c.Name] = c
+}
+
+// differs says in which parts the class that runs is another than the vendored one. It is not known when nobody could look; parts of
+// one that is missing are all of them.
+func (l *Live) differs(vendored *Class) (parts []string, known bool) {
+	if vendored == nil {
+		return nil, false
+	}
+	c, looked := l.Classes[vendored.Class]
+	if !looked || c.Unknown != "" {
+		return nil, false
+	}
+	if c.Missing {
+		return slices.Sorted(maps.Keys(vendored.Parts)), true
+	}
+	return differing(vendored.Parts, c.Parts), true
+}

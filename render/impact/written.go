@@ -1,0 +1,330 @@
+package impact
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/semver"
+
+	"copyhold.dev/copyhold/catalog"
+	"copyhold.dev/copyhold/render"
+	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/topology"
+)
+
+// written compares two states of a cluster of which one at least is written out by a chart; nil when nothing happens to it.
+func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
+	switch {
+	case is.Manifest == nil || is.Hashes == nil:
+		return d, c.stuck(d, was, is)
+	case was.Manifest == nil:
+		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "the base cannot be rendered for it, so nothing can be compared: " + first(was.Found)})
+		return d, nil
+	}
+	if other := changesShape(was, is); other.Action != "" {
+		at := is.Request.At("spec", "tier")
+		other.Causes = []Cause{{At: at.String(), pos: at, Field: "tier", Before: was.Request.Spec.Tier, After: is.Request.Spec.Tier}}
+		d.Changes = append(d.Changes, other)
+		return d, nil
+	}
+	a, b := objectsOf(was), objectsOf(is)
+	if maps.EqualFunc(a, b, func(x, y *manifest.Object) bool { return reflect.DeepEqual(x.Object, y.Object) }) {
+		return nil, nil
+	}
+	if is.Manifest.GetKind() == "Cluster" && !topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]) {
+		if problems := topology.AdmitWritten(is.Manifest, was.Manifest); len(problems) > 0 {
+			d.Changes = append(d.Changes, Change{Action: Rejected, Words: "Cluster API's webhook refuses the change: " + words(problems)})
+			return d, nil
+		}
+	}
+	if why := kamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
+		at := is.Request.At("spec", "version")
+		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
+		return d, nil
+	}
+	paused(d, was, is)
+	c.address(d, was, is)
+	c.endpoint(d, was, is)
+	if err := c.writtenObjects(d, was, is, a, b); err != nil {
+		return nil, err
+	}
+	if err := c.writtenPools(d, was, is); err != nil {
+		return nil, err
+	}
+	if len(d.Changes) == 0 {
+		d.Changes = append(d.Changes, Change{Action: InPlace, Words: "labels or annotations of its objects, nothing that its control plane or its machines are made from"})
+	}
+	return d, nil
+}
+
+// changesShape finds a running cluster that would become one of another make.
+func changesShape(was, is *render.Cluster) Change {
+	switch {
+	case (was.Chart == nil) != (is.Chart == nil):
+		return Change{Action: Rejected, Words: "one tier has a ClusterClass and the other a chart: Cluster API's webhook lets no running cluster go from one to the other"}
+	case was.Manifest.GetKind() != is.Manifest.GetKind():
+		return Change{Action: Delete, Machines: all(was), Words: fmt.Sprintf("its %s goes with the control plane, and a %s comes: nothing of the cluster is kept", was.Manifest.GetKind(), is.Manifest.GetKind())}
+	}
+	for id := range objectsOf(was) {
+		if strings.HasPrefix(id.Group, "infrastructure.") && strings.HasSuffix(id.Kind, "Cluster") && objectsOf(is)[id] == nil {
+			return Change{Action: Replace, Machines: all(was), Words: "its " + id.Kind + " gives way to another kind: all machines go, and others come"}
+		}
+	}
+	return Change{}
+}
+
+// kamajiRefuses says why Kamaji's webhook takes a control plane to no such version (internal/webhook/handlers/tcp_version.go of Kamaji).
+// Nobody else looks: Cluster API's rules on versions are for topologies.
+func kamajiRefuses(was, is string) string {
+	minor := func(v string) int {
+		n, err := strconv.Atoi(strings.TrimPrefix(semver.MajorMinor(v), semver.Major(v)+"."))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	switch {
+	case semver.Compare(is, was) < 0:
+		return fmt.Sprintf("Kamaji's webhook refuses to go back from %s to %s: the control plane stays as it is, and the sync goes no further", was, is)
+	case semver.Major(was) != semver.Major(is) || minor(is)-minor(was) > 1:
+		return fmt.Sprintf("Kamaji's webhook refuses to skip a minor between %s and %s: the control plane stays as it is, and the sync goes no further", was, is)
+	}
+	return ""
+}
+
+// objectsOf are all manifests of a written cluster.
+func objectsOf(c *render.Cluster) map[manifest.ID]*manifest.Object {
+	out := map[manifest.ID]*manifest.Object{}
+	for _, o := range c.Made.Objects {
+		out[manifest.IDOf(o)] = o
+	}
+	out[manifest.IDOf(c.Manifest)] = c.Manifest
+	return out
+}
+
+// endpoint finds a change of how the control plane is reached that is none of its address.
+func (c *comparer) endpoint(d *Diff, was, is *render.Cluster) {
+	for _, v := range was.ValueChanges(is) {
+		path := strings.Join(v.Path, ".")
+		if path == "hostname" || slices.Contains([]string{"nodePort", "nodeAddress", "serviceType"}, strings.TrimPrefix(path, "variables.controlPlane.network.")) {
+			d.Changes = append(d.Changes, Change{Action: Address, Words: "the control plane is reached in another way: kubeconfigs break", Causes: []Cause{causeOf(v)}})
+		}
+	}
+}
+
+func causeOf(v render.ValueChange) Cause {
+	return Cause{At: v.At.String(), pos: v.At, Field: v.Field, Before: v.Before, After: v.After, Class: v.At.File == ""}
+}
+
+// writtenObjects compares what is neither a machine template nor a MachineDeployment.
+func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[manifest.ID]*manifest.Object) error {
+	ids := maps.Clone(a)
+	maps.Copy(ids, b)
+	ofPools := map[manifest.ID]bool{}
+	for _, c := range []*render.Cluster{was, is} {
+		for _, p := range c.Made.Pools {
+			ofPools[manifest.IDOf(p.Infrastructure)], ofPools[manifest.IDOf(p.Bootstrap)] = true, true
+		}
+	}
+	sorted := slices.SortedFunc(maps.Keys(ids), func(x, y manifest.ID) int { return compareText(x.String(), y.String()) })
+	for _, id := range sorted {
+		before, after := a[id], b[id]
+		if ofPools[id] || id.Kind == "MachineDeployment" {
+			continue
+		}
+		switch {
+		case before == nil:
+			d.Changes = append(d.Changes, Change{Action: InPlace, Words: id.Kind + " " + id.Name + " comes"})
+			continue
+		case after == nil:
+			d.Changes = append(d.Changes, Change{Action: InPlace, Words: id.Kind + " " + id.Name + " goes once somebody confirms the prune"})
+			continue
+		}
+		action := InPlace
+		if id.Kind == "KamajiControlPlane" || id.Kind == "TenantControlPlane" {
+			action = ControlPlane
+		}
+		change, err := c.object(before, after, action)
+		if err != nil {
+			return err
+		}
+		switch {
+		case change.Action == "":
+			continue
+		case change.Action == Frozen:
+			change.Action, change.Words = Rejected, strings.NewReplacer("what Cluster API makes of it", "the change", "every later reconcile of the cluster fails", "the sync fails, and what runs stays as it is").Replace(change.Words)
+		case change.Action == InPlace:
+			change.Words = join(id.Kind+" "+id.Name, change.Words)
+		case was.Request.Spec.Version != is.Request.Spec.Version && len(is.Hashes) > 0:
+			change.Words = join(change.Words, "after it the worker pools: "+strings.Join(catalog.Sorted(is.Hashes), ", "))
+		}
+		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return specIn(w, id) })
+		d.Changes = append(d.Changes, change)
+	}
+	return nil
+}
+
+func specIn(w *render.Made, id manifest.ID) any {
+	for _, o := range w.Objects {
+		if manifest.IDOf(o) == id {
+			return o.Object["spec"]
+		}
+	}
+	return nil
+}
+
+// writtenCauses finds which values of the chart make a part of a cluster other than it was, by rendering the cluster as it was with one
+// change at a time.
+func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made) any) []Cause {
+	base := c.was.Rewritten(was, was)
+	if base == nil {
+		return nil
+	}
+	differs := func(w *render.Made) bool { return w != nil && !topology.Equal(part(base), part(w)) }
+	var out []Cause
+	if was.Chart.Digest != is.Chart.Digest && differs(c.was.Rewritten(was, is)) {
+		out = append(out, Cause{Field: "chart " + is.Chart.Folder, Class: true})
+	}
+	changes := was.ValueChanges(is)
+	for _, v := range changes {
+		if differs(c.was.Rewritten(was, was, v)) {
+			out = append(out, causeOf(v))
+		}
+	}
+	if len(out) == 0 { // only some of it together, or an overlay
+		for _, v := range changes {
+			out = append(out, causeOf(v))
+		}
+		if was.Chart.Digest != is.Chart.Digest {
+			out = append(out, Cause{Field: "chart " + is.Chart.Folder, Class: true})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, Cause{Field: "overlays of the catalog, or schemas in it", Class: true})
+	}
+	return out
+}
+
+// deploymentOf is the MachineDeployment of a worker pool.
+func deploymentOf(c *render.Cluster, pool string) *manifest.Object {
+	for _, o := range c.Made.Objects {
+		if topology.IsDeployment(o) && o.GetName() == c.Request.Name+"-"+pool {
+			return o
+		}
+	}
+	return nil
+}
+
+// machinesOf is how many machines a worker pool of a written cluster has.
+func machinesOf(c *render.Cluster, pool string) Machines {
+	return machines(topology.DeploymentMachines(deploymentOf(c, pool)))
+}
+
+// writtenPools compares worker pools.
+func (c *comparer) writtenPools(d *Diff, was, is *render.Cluster) error {
+	before, after := was.Made.Pools, is.Made.Pools
+	var fresh []string
+	for _, name := range catalog.Sorted(after) {
+		if before[name] == nil {
+			fresh = append(fresh, name)
+		}
+	}
+	for _, name := range catalog.Sorted(before) {
+		if after[name] == nil && len(fresh) > 0 { // to Cluster API these are two pools
+			m := machinesOf(was, name)
+			at := is.Request.KeyAt("spec", "workers", fresh[0])
+			d.Changes = append(d.Changes, Change{Action: Replace, Pool: name, Machines: &m,
+				Words:  fmt.Sprintf("worker pool %s gives way to %s: to Cluster API these are two pools, so %s and the new ones come without waiting for each other", name, fresh[0], goes(m)),
+				Causes: []Cause{{At: at.String(), pos: at, Field: "workers", Before: name, After: fresh[0]}}})
+			fresh = fresh[1:]
+			continue
+		}
+		if after[name] == nil {
+			m := machinesOf(was, name)
+			at := is.Request.KeyAt("spec", "workers")
+			d.Changes = append(d.Changes, Change{Action: Delete, Pool: name, Machines: &m, Words: "the pool is gone: its machines are drained and deleted once somebody confirms the prune",
+				Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, Before: "there"}}})
+			continue
+		}
+		changes, err := c.writtenPool(was, is, name)
+		if err != nil {
+			return err
+		}
+		d.Changes = append(d.Changes, changes...)
+	}
+	for _, name := range fresh {
+		m := machinesOf(is, name)
+		at := is.Request.KeyAt("spec", "workers", name)
+		d.Changes = append(d.Changes, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Hashes[name], Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, After: "new"}}})
+	}
+	return nil
+}
+
+// writtenPool compares a worker pool that is there on both sides: by its hash, and by the rule of the MachineDeployment's own controller.
+func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, error) {
+	before, after := was.Made.Pools[name], is.Made.Pools[name]
+	m, n := machinesOf(was, name), machinesOf(is, name)
+	why, onDelete, err := topology.Redeployed(deploymentOf(was, name), deploymentOf(is, name))
+	if err != nil {
+		return nil, err
+	}
+	var out []Change
+	if is.Hashes[name] != was.Hashes[name] || len(why) > 0 {
+		differences, err := before.Differences(after, c.is.Schemas)
+		if err != nil {
+			return nil, err
+		}
+		change := Change{Action: Rollout, Pool: name, Machines: &m, Hash: is.Hashes[name], Policy: is.RolloutPolicy().String(), Differences: plain(differences)}
+		change.Acknowledged = is.Record != nil && is.Record.Rollouts[name] == is.Hashes[name]
+		switch {
+		case onDelete:
+			change.Action, change.Words = OnDelete, "the pool's strategy is OnDelete: a machine takes the new form when somebody deletes it"
+		case onlyAfterGone(differences):
+			change.Action, change.Words = InPlace, "rollout.after is taken away: nothing is replaced for that"
+		case len(differences) == 0:
+			change.Words = strings.Join(why, "; ")
+		}
+		if second := secondRollout(before, after); second != "" && change.Action == Rollout {
+			change.Words = join(change.Words, second)
+		}
+		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return c.hashIn(w, name) })
+		out = append(out, change)
+	}
+	if skew := imageSkew(before, after); skew != "" {
+		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
+	}
+	at := is.Request.At("spec", "workers", name)
+	cause := Cause{At: at.String(), pos: at, Field: "workers." + name}
+	if m != n {
+		cause.Before, cause.After = m.String(), n.String()
+		out = append(out, Change{Action: Scale, Pool: name, Machines: &n, Words: "from " + m.String() + " to " + n.String(), Causes: []Cause{cause}})
+	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
+		if causes := c.writtenCauses(was, is, func(w *render.Made) any {
+			if p := w.Pools[name]; p != nil {
+				return p.Settings()
+			}
+			return nil
+		}); len(causes) > 0 {
+			cause = causes[0]
+		}
+		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: []Cause{cause}})
+	}
+	return out, nil
+}
+
+// hashIn is the rollout hash of a worker pool.
+func (c *comparer) hashIn(w *render.Made, pool string) any {
+	p := w.Pools[pool]
+	if p == nil {
+		return nil
+	}
+	h, err := p.Hash(c.is.Schemas)
+	if err != nil {
+		return nil
+	}
+	return h
+}
