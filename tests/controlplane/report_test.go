@@ -13,8 +13,10 @@ const reportHead = `# Predictions and what came of them
 
 Each line is one edit of a tenants repository whose clusters run on a real API server with Cluster API v1.14.2. *Predicted* is what
 ` + "`copyhold diff`" + ` says of it, *observed* is what MachineSets, templates and control planes show once the edit is applied and Cluster API is at
-rest. ` + "`latent`" + ` is a rollout that came with the next reconcile only. ` + "`make controlplane`" + ` makes all edits and fails where the two columns, or this
-page and a line, differ; the infrastructure behind Cluster API is played by the test.
+rest. ` + "`latent`" + ` is a rollout that came with the next reconcile only; ` + "`rejected`" + ` was refused by copyhold itself or by the API server. The
+infrastructure behind Cluster API is played by the test. ` + "`make controlplane`" + ` makes all edits, and fails where an outcome is not as it stands here.
+
+Where the two columns differ copyhold says what may happen: whether a worker pool is held back is known in the management cluster only.
 
 | edit | predicted | observed |
 |---|---|---|
