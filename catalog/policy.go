@@ -97,10 +97,8 @@ func (c *Catalog) checkPolicy() diag.List {
 }
 
 func stricter(a, b RolloutPolicy) RolloutPolicy {
-	for i := len(rolloutPolicies) - 1; i >= 0; i-- {
-		if p := rolloutPolicies[i]; a == p || b == p {
-			return p
-		}
+	if a.Stricter(b) {
+		return a
 	}
-	return ""
+	return b
 }

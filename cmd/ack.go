@@ -189,7 +189,7 @@ func record(in *render.Input, r *ledger.Record) (ledger.Write, error) {
 	if err != nil {
 		return ledger.Write{}, fmt.Errorf("writing the record of %s: %w", r.Holder(), err)
 	}
-	w := ledger.Write{File: in.Folders.Ledger + "/clusters/" + r.Holder() + ".yaml", Data: data}
+	w := ledger.Write{File: in.RecordFile(r.Holder()), Data: data}
 	if back, found := ledger.ParseRecord(w.File, data); found.Failed() || back.Reason != r.Reason {
 		return ledger.Write{}, usageError{fmt.Errorf("reason %q holds what YAML cannot keep", r.Reason), "write it in plain words"}
 	}

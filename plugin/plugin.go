@@ -1,7 +1,8 @@
 // Package plugin is how Argo CD calls copyhold: as a config management plugin in a sidecar of its repo-server. It turns what Argo CD
 // expects of a plugin into rules for a render. It opens no file: what Argo CD hands over comes in as a tree and an environment.
 //
-// Generate is the plugin's work, ReadParameters its input, Message what a failure looks like.
+// Generate is the plugin's work, ReadParameters its input, Message what a failure looks like. Gate is the hook that Argo CD runs before a
+// sync; it alone asks an API server.
 package plugin
 
 import (

@@ -129,15 +129,11 @@ func (f *Fleet) Entered(of *request.Cluster) string {
 	if f.tree == nil || f.Input == nil {
 		return ""
 	}
-	file := f.Input.Folders.Ledger + "/clusters/" + of.String() + ".yaml"
-	data, err := fs.ReadFile(f.tree, file)
-	if err != nil {
+	r, found, err := f.Input.loadRecord(f.tree, of)
+	if r == nil && len(found) == 0 && err == nil {
 		return ""
 	}
-	if r, _ := ledger.ParseRecord(file, data); r != nil && r.Released != "" {
-		return ""
-	}
-	return file
+	return f.Input.RecordFile(of.String())
 }
 
 // Addresses are the control-plane addresses of the clusters that are rendered.
@@ -183,7 +179,6 @@ func (b *builder) hashed(d *draft) (diag.List, error) {
 		d.usage = b.takes(d, pools)
 	}
 	if d.hashes, d.accepts, err = topology.Hashes(pools, b.schemas); err != nil {
-		d.hashes, d.accepts = nil, nil
 		return diag.List{diag.Errorf(diag.Pos{File: b.in.Folders.Catalog + "/crds"}, "catalog/bad-schema", "%v", err).Hintf("export it again: kubectl get crd NAME -o json")}, nil
 	}
 	annotations := d.admitted.GetAnnotations()

@@ -172,6 +172,7 @@ func touchedRequests(base, head fs.FS, dir string) (map[string]bool, error) {
 type before struct {
 	changed  map[string]bool             // files of the tenants that the change touches
 	clusters map[string]*request.Cluster // those that were in them, by namespace/name
+	subnets  map[string]*request.Subnet  // likewise
 	platform bool                        // the change touches the catalog too
 }
 
@@ -194,7 +195,7 @@ func requestsBefore(base, head fs.FS, folders Folders) (*before, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &before{changed: map[string]bool{}, clusters: map[string]*request.Cluster{}, platform: len(was)+len(is) > 0}
+	out := &before{changed: map[string]bool{}, clusters: map[string]*request.Cluster{}, subnets: map[string]*request.Subnet{}, platform: len(was)+len(is) > 0}
 	if was, is, err = changed(base, head, folders.Tenants); err != nil {
 		return nil, err
 	}
@@ -208,6 +209,9 @@ func requestsBefore(base, head fs.FS, folders Folders) (*before, error) {
 		r, _ := request.Parse(name, data) // what was wrong with it is past
 		for _, c := range r.Clusters {
 			out.clusters[c.String()] = c
+		}
+		for _, s := range r.Subnets {
+			out.subnets[s.String()] = s
 		}
 	}
 	return out, nil

@@ -89,7 +89,7 @@ func (b *builder) tenantGate(t *Tenant, drafts []*draft) (gate.Wanted, bool, err
 		w.Clusters = append(w.Clusters, c)
 	}
 	classes, err := b.gateClasses(func(tier catalog.Tier) bool {
-		return slices.ContainsFunc(drafts, func(d *draft) bool { return d.tier.From == tier.From && d.tier.Class == tier.Class })
+		return slices.ContainsFunc(drafts, func(d *draft) bool { return d.chart == nil && d.tier.From == tier.From && d.tier.Class == tier.Class })
 	})
 	w.Classes = classes
 	return w, true, err
@@ -119,7 +119,7 @@ func (b *builder) platformGate(drafts []*draft) ([]*manifest.Object, error) {
 	w := gate.Wanted{Head: gate.Head{Application: in.Folders.Catalog, Job: c.Gate.Namespace + "/" + platformGateName, Namespaces: places, Platform: true}}
 	known := map[string]bool{}
 	for _, d := range drafts {
-		if d.gate == nil && d.sound() { // of a whole fleet
+		if d.gate == nil && d.sound() && isCluster(d.admitted) { // of a whole fleet
 			one, err := gateCluster(d)
 			if err != nil {
 				return nil, err
@@ -197,13 +197,14 @@ func (d *draft) sound() bool {
 
 // thin leaves of a draft what a gate compares: ten thousand clusters are more than a sidecar has memory for.
 func (d *draft) thin() error {
-	if d.sound() {
+	if d.sound() && isCluster(d.admitted) {
 		c, err := gateCluster(d)
 		if err != nil {
 			return err
 		}
 		d.gate = &c
 	}
+	d.written = nil
 	d.composed, d.cluster, d.stages, d.admitted, d.variables, d.overrides, d.origins = nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
@@ -267,15 +268,18 @@ func (b *builder) gateClasses(use func(catalog.Tier) bool) ([]gate.Class, error)
 	return out, nil
 }
 
-// gateCluster is what is wanted of a cluster.
+// isCluster tells a Cluster from a control plane that stands alone and has no machines.
+func isCluster(o *manifest.Object) bool { return o != nil && o.GetKind() == "Cluster" }
+
+// gateCluster is what is wanted of a cluster. One that a chart makes has no class, and no topology: its hashes alone are compared.
 func gateCluster(d *draft) (gate.Cluster, error) {
-	parts, err := gate.TopologyParts(d.admitted.Object)
-	if err != nil {
-		return gate.Cluster{}, fmt.Errorf("reading back the topology of %s: %w", d.request, err)
-	}
-	c := gate.Cluster{Cluster: d.request.String(), Parts: parts, Pools: map[string]gate.Pool{}}
-	if d.class != nil { // one that a chart writes out has no topology, and its hashes alone are compared
-		c.Class, c.Version = d.class.Key().String(), d.request.Spec.Version
+	c := gate.Cluster{Cluster: d.request.String(), Version: d.request.Spec.Version, Pools: map[string]gate.Pool{}}
+	if d.chart == nil {
+		parts, err := gate.TopologyParts(d.admitted.Object)
+		if err != nil {
+			return gate.Cluster{}, fmt.Errorf("reading back the topology of %s: %w", d.request, err)
+		}
+		c.Class, c.Parts = d.class.Key().String(), parts
 	}
 	for pool, hash := range d.hashes {
 		p := gate.Pool{Hash: hash}

@@ -56,6 +56,9 @@ func (d *draft) network(c *catalog.Catalog, t *Tenant) {
 	}
 	s, known := t.subnet(name)
 	// A tenant without a SubnetRequest may stand on a subnet made elsewhere, unless the catalog has a word on those.
+	if !known && !t.partial && d.gone(name, t) {
+		known = true // said
+	}
 	if !known && name != "" && !t.partial && (len(t.Subnets) > 0 || t.terms.Subnets != nil) {
 		f := d.admission(origin, "subnet/unknown", "subnet %q is neither a SubnetRequest of %s nor one that the catalog says is made elsewhere%s: the workers would have no network", name, t.Namespace, diag.OneOf(t.subnetNames()))
 		if near := diag.Nearest(name, t.subnetNames()); near != "" {

@@ -141,6 +141,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 	}
 	if slices.ContainsFunc(t.Subnets, func(s *request.Subnet) bool { return p.in.Selected(s.File()) }) {
 		found.Add(t.overlapping(p.in.Catalog)...)
+		found.Add(p.in.base.moved(t)...)
 	}
 	if len(drafts) > 0 && !t.terms.Quota.None() {
 		p.beside = append(p.beside, beside...)

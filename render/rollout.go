@@ -1,9 +1,6 @@
 package render
 
 import (
-	"strconv"
-	"strings"
-
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
@@ -36,7 +33,7 @@ func (b *builder) locked(d *draft) diag.List {
 				Hintf("copyhold allocate records it"))
 		case !topology.Comparable(hash, accepted):
 			find := find
-			if older(accepted) {
+			if topology.Older(accepted) {
 				find = diag.Warnf // recorded by an earlier release: nobody has to accept anything anew
 			}
 			found.Add(find(at, "rollout/scheme", "the rollout hash of worker pool %s of %s is %s and %s is recorded: the two cannot be compared", pool, d.request, hash, accepted).
@@ -92,17 +89,4 @@ func recorded(c *request.Cluster, r *ledger.Record) bool {
 		}
 	}
 	return len(r.Rollouts) == len(pools)
-}
-
-// older reports whether a hash was made by the rules of an earlier release.
-func older(hash string) bool {
-	number := func(s string) int {
-		scheme, _, _ := strings.Cut(s, ":")
-		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(scheme, "unknown-"), "v"))
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	return number(hash) < number(topology.Scheme)
 }

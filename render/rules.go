@@ -229,7 +229,7 @@ func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
 		path = catalog.ClassSource{}.Variable("dataStore")
 	}
 	place := strings.Join(path, ".")
-	if !slices.ContainsFunc(d.class.Variables(), func(v topology.Variable) bool { return v.Path == place }) {
+	if !slices.ContainsFunc(d.options(), func(v topology.Variable) bool { return v.Path == place }) {
 		return
 	}
 	field := []string{"spec", "tier"} // whose default it is
@@ -237,7 +237,7 @@ func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
 	if value != nil {
 		field = d.originOf(path)
 	} else {
-		value = d.class.Defaults()[place]
+		value = d.allDefaults()[place]
 	}
 	name, _ := value.(string)
 	if name == "" {

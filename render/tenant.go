@@ -157,8 +157,13 @@ func (t *Tenant) unique() diag.List {
 	return found
 }
 
+// RecordFile is the repository path of the ledger's record of a cluster, namespace/name.
+func (in *Input) RecordFile(holder string) string {
+	return path.Join(in.Folders.Ledger, "clusters", holder+".yaml")
+}
+
 func (in *Input) loadRecord(tree fs.FS, c *request.Cluster) (*ledger.Record, diag.List, error) {
-	name := path.Join(in.Folders.Ledger, "clusters", c.Namespace, c.Name+".yaml")
+	name := in.RecordFile(c.String())
 	data, err := fs.ReadFile(tree, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := fs.Lstat(tree, name); err != nil {

@@ -118,7 +118,7 @@ func ParseRecord(file string, data []byte) (*Record, diag.List) {
 // poolName is an address pool's name, or namespace.subnet.
 var poolName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
 
-// rolloutHash is a scheme and a digest (topology.Pool.Accepted).
+// rolloutHash is a scheme and a digest (topology.Hashes).
 var rolloutHash = regexp.MustCompile(`^(unknown-)?v[1-9][0-9]*:[0-9a-f]{16}$`)
 
 func trimYAML(name string) string {

@@ -124,7 +124,7 @@ func (r *Report) cluster(want Cluster) {
 
 func (r *Report) pool(want Cluster, live *LiveCluster, pool string) {
 	_, asked := want.Pools[pool]
-	there := slices.Contains(live.Pools, pool)
+	there := slices.Contains(live.Pools, pool) || live.Class == "" && len(live.Pools) == 0 // without hashes nobody knows which there are
 	switch {
 	case r.Wanted.Platform && asked != there: // another application's to bring and to take away
 	case !there:
@@ -188,6 +188,13 @@ func scheme(has, want string) string {
 	return fmt.Sprintf("its rollout hash %s is of another scheme than %s", has, want)
 }
 
+func orChart(class string) string {
+	if class == "" {
+		return "none, a chart"
+	}
+	return class
+}
+
 // accepted says what the ledger has of the wanted hash.
 func accepted(p Pool) string {
 	switch p.Accepted {
@@ -202,13 +209,17 @@ func accepted(p Pool) string {
 // causes are what differs between what runs and what is wanted, as far as it bears on a pool.
 func (r *Report) causes(want Cluster, live *LiveCluster, pool string, class *Class, changed []string, known bool) []string {
 	var out []string
+	if want.Class == "" && live.Class == "" {
+		return []string{"the chart of its tier makes it otherwise: copyhold diff says from what"}
+	}
 	if live.Version != want.Version {
 		out = append(out, fmt.Sprintf("version %s -> %s", live.Version, want.Version))
 	}
 	if live.Class != want.Class {
-		out = append(out, fmt.Sprintf("class %s -> %s", live.Class, want.Class))
+		out = append(out, fmt.Sprintf("class %s -> %s", orChart(live.Class), orChart(want.Class)))
 	}
 	switch parts := without(own(differing(want.Parts, live.Parts), pool), "version", "class"); {
+	case want.Class == "" || live.Class == "": // nothing to compare part by part
 	case live.Parts == nil:
 		out = append(out, "its spec.topology does not read")
 	case len(parts) > 0:

@@ -40,7 +40,7 @@ type LiveCluster struct {
 	Ours                 bool // it carries our label
 	Deleting, Paused     bool
 	Class, Version       string
-	Pools                []string             // worker pools of its topology
+	Pools                []string             // worker pools of its topology, or else those it has hashes of
 	Hashes               map[string]string    // rollout hashes, by worker pool
 	Parts                map[string]string    // see TopologyParts; nil when they do not read
 	Machines             map[string]*Machines // by worker pool; what is not known is not there
@@ -85,6 +85,10 @@ func ClusterOf(o *unstructured.Unstructured) *LiveCluster {
 	if name != "" {
 		c.Class = ns + "/" + name
 	}
+	if _, managed := spec(o)["topology"]; !managed {
+		c.Pools = slices.Sorted(maps.Keys(c.Hashes))
+		return c
+	}
 	mds, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "workers", "machineDeployments")
 	for _, md := range mds {
 		if m, ok := md.(map[string]any); ok {
@@ -103,11 +107,22 @@ func ClusterOf(o *unstructured.Unstructured) *LiveCluster {
 	return c
 }
 
-// Count takes in a MachineDeployment of one of the Clusters.
+func spec(o *unstructured.Unstructured) map[string]any {
+	m, _ := o.Object["spec"].(map[string]any)
+	return m
+}
+
+// Count takes in a MachineDeployment of one of the Clusters. One that no topology made has the Cluster's name before the pool's.
 func (l *Live) Count(o *unstructured.Unstructured) {
 	c := l.Clusters[o.GetNamespace()+"/"+o.GetLabels()[clusterv1.ClusterNameLabel]]
+	if c == nil {
+		return
+	}
 	pool := o.GetLabels()[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
-	if c == nil || pool == "" {
+	if pool == "" && c.Class == "" {
+		pool, _ = strings.CutPrefix(o.GetName(), c.Name+"-")
+	}
+	if pool == "" {
 		return
 	}
 	m := &Machines{}

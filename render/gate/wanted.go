@@ -65,7 +65,7 @@ type Template struct {
 type Cluster struct {
 	Cluster string            `json:"cluster"`           // namespace/name
 	Unread  bool              `json:"unread,omitempty"`  // its request has an error, so nothing is known of what is wanted
-	Class   string            `json:"class,omitempty"`   // namespace/name
+	Class   string            `json:"class,omitempty"`   // namespace/name; empty: a chart of explicit objects makes it
 	Version string            `json:"version,omitempty"` // of Kubernetes
 	Parts   map[string]string `json:"parts,omitempty"`   // of spec.topology, see TopologyParts
 	Pools   map[string]Pool   `json:"pools,omitempty"`   // by name

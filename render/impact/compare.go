@@ -58,9 +58,10 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 		kept = "it cannot be rendered any more; what runs stays as it is"
 	}
 	var err error
-	if r.Objects, err = Objects(was.Objects, is.Objects, is.Addresses(), kept); err != nil {
+	if r.Objects, err = Objects(was.Objects, is.Objects, is.Addresses, kept); err != nil {
 		return nil, err
 	}
+	c.subnets(r.Objects)
 	r.Classes = append(r.Classes, c.reach(r)...)
 	r.Notes = c.notes(r)
 	return r, nil

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -14,10 +15,11 @@ import (
 	"copyhold.dev/copyhold/render/topology"
 )
 
-// Objects compares manifests other than Clusters. held are the control-plane addresses that clusters have in the second set. What that
-// set lacks is gone or, with a word in kept, could not be rendered.
-func Objects(was, is []*manifest.Object, held []netip.Addr, kept string) ([]Object, error) {
-	lost := func(a *manifest.Object) []string { return uncovered(a, is, held) }
+// Objects compares manifests other than Clusters. held are the control-plane addresses that clusters have in the second set; it is asked
+// when an IPAddressPool differs. What that set lacks is gone or, with a word in kept, could not be rendered.
+func Objects(was, is []*manifest.Object, held func() []netip.Addr, kept string) ([]Object, error) {
+	uncovered := sync.OnceValue(func() []netip.Addr { return uncovered(held(), is) })
+	lost := func(a *manifest.Object) []string { return among(a, uncovered) }
 	byID := func(objects []*manifest.Object) map[manifest.ID]*manifest.Object {
 		out := map[manifest.ID]*manifest.Object{}
 		for _, o := range objects {
@@ -111,33 +113,37 @@ func taken(lost []string) string {
 
 // sameButAddresses compares two IPAddressPools without their addresses.
 func sameButAddresses(a, b *manifest.Object) bool {
-	strip := func(o *manifest.Object) any {
-		spec, _ := o.Object["spec"].(map[string]any)
-		spec = maps.Clone(spec)
-		delete(spec, "addresses")
-		return spec
-	}
-	return topology.Equal(strip(a), strip(b))
+	x, _ := a.Object["spec"].(map[string]any)
+	y, _ := b.Object["spec"].(map[string]any)
+	return equalBut("addresses", x, y)
 }
 
-// uncovered are the addresses that clusters have, that an IPAddressPool handed out, and that no IPAddressPool does now.
-func uncovered(was *manifest.Object, is []*manifest.Object, held []netip.Addr) []string {
-	if was.GetKind() != "IPAddressPool" {
-		return nil
-	}
-	before := handedOut(was)
+// uncovered are those of the addresses that no IPAddressPool hands out.
+func uncovered(held []netip.Addr, is []*manifest.Object) []netip.Addr {
 	var now []ledger.Range
 	for _, o := range is {
 		now = append(now, handedOut(o)...)
 	}
+	return slices.DeleteFunc(held, func(a netip.Addr) bool { return covers(now, a) })
+}
+
+// among are the addresses that an IPAddressPool handed out; nothing else has any, and then they are not asked for.
+func among(was *manifest.Object, addresses func() []netip.Addr) []string {
+	before := handedOut(was)
+	if len(before) == 0 {
+		return nil
+	}
 	var out []string
-	for _, a := range held {
-		in := func(r ledger.Range) bool { return r.Contains(a) }
-		if slices.ContainsFunc(before, in) && !slices.ContainsFunc(now, in) {
+	for _, a := range addresses() {
+		if covers(before, a) {
 			out = append(out, a.String())
 		}
 	}
 	return out
+}
+
+func covers(ranges []ledger.Range, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(r ledger.Range) bool { return r.Contains(a) })
 }
 
 // handedOut are the ranges of an IPAddressPool; nothing else has any.

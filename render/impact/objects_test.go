@@ -39,7 +39,9 @@ spec: {addresses: [192.0.2.0/24]}
 
 // Objects that are written out are judged by the rule of their own controller, and by what names what.
 func TestObjects(t *testing.T) {
-	held := []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("198.51.100.1")}
+	held := func() []netip.Addr {
+		return []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("198.51.100.1")}
+	}
 	for _, c := range []struct {
 		name     string
 		old, new string

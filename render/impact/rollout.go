@@ -67,6 +67,7 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 		return nil, err
 	}
 	unknown := list(slices.Concat(before.Unknown, after.Unknown))
+	undecided := "its machines depend on what only the management cluster knows (" + unknown + "): a rollout can be neither foretold nor ruled out"
 	refused, err := c.refusedByServer(before, after)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 	switch {
 	case refused != "":
 		a.action, a.words = Frozen, refused
-	case after.Deferred && before.Version() != after.Version():
+	case waits(before, after):
 		a.action, a.words = InPlace, held(before)
 	case before.Deferred != after.Deferred && onlyVersion(differences) && before.Version() == after.Version():
 		a.action, a.words = InPlace, "deferUpgrade is set: the pool keeps the version it has"
@@ -82,7 +83,7 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 			a.action, a.words = Rollout, fmt.Sprintf("deferUpgrade is taken away: if the pool was held back, it moves to %s now", after.Version())
 		}
 	case !certain && unknown != "":
-		a.action, a.words = Unknown, "its machines depend on what only the management cluster knows ("+unknown+"): a rollout can be neither foretold nor ruled out"
+		a.action, a.words = Unknown, undecided
 	case !certain:
 		a.action, a.words = InPlace, "nothing is replaced: only the schemas in the catalog's folder crds change, and with them the pool's rollout hash"
 	case onlyAfterGone(differences):
@@ -96,8 +97,8 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 		return nil, err
 	}
 	switch {
-	case unknown != "" && a.action == InPlace && !(after.Deferred && before.Version() != after.Version()): // a pool that waits waits with all of it
-		a.action, a.words = Unknown, join(a.words, "its machines depend on what only the management cluster knows ("+unknown+"): a rollout can be neither foretold nor ruled out")
+	case unknown != "" && a.action == InPlace && !waits(before, after): // a pool that waits waits with all of it
+		a.action, a.words = Unknown, join(a.words, undecided)
 	case unknown != "" && a.action.Rolls():
 		a.words = join(a.words, "what else changes depends on what only the management cluster knows ("+unknown+")")
 	}
@@ -126,7 +127,7 @@ func join(a, b string) string {
 // refusedByServer asks the schemas about what Cluster API makes of a pool, in words; "" when they take it, or took it no more before. A
 // pool that is new has no state before.
 func (c *comparer) refusedByServer(before, after *topology.Pool) (string, error) {
-	if before != nil && after.Deferred && before.Version() != after.Version() { // nothing is made of it while it waits
+	if before != nil && waits(before, after) { // nothing is made of it meanwhile
 		return "", nil
 	}
 	objects := [][2]*manifest.Object{{nil, after.Infrastructure}, {nil, after.Bootstrap}}
@@ -158,12 +159,15 @@ func (c *comparer) refusedByServer(before, after *topology.Pool) (string, error)
 // causes finds what makes a pool's hash differ, by asking Cluster API's engine about one change at a time.
 func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *topology.Pool, differences []topology.Difference, certain bool) ([]Cause, error) {
 	var out []Cause
-	base, err := was.Class.PoolKeys(was.Manifest)
-	if err != nil {
-		return nil, err
+	var base map[string]topology.PartKey // what the pools depend on: all that is left to be seen when nothing is certain
+	if !certain {
+		var err error
+		if base, err = was.Class.PoolKeys(was.Manifest); err != nil {
+			return nil, err
+		}
 	}
 	differs := func(class *topology.Class, o *manifest.Object, s *topology.Schemas) bool {
-		if !certain { // all that is left to be seen is what it depends on
+		if !certain {
 			keys, err := class.PoolKeys(o)
 			return err == nil && keys[pool] != base[pool]
 		}
@@ -246,31 +250,25 @@ func (c *comparer) candidates(was, is *render.Cluster, pool string) []candidate 
 	}
 	out = append(out, c.poolCandidates(was, is, pool)...)
 	for _, f := range []struct {
-		words    string
-		old, now map[string]string
-		set      func(*manifest.Object, map[string]string)
-		get      func(*manifest.Object) any
+		words string
+		get   func(*manifest.Object) map[string]string
+		set   func(*manifest.Object, map[string]string)
 	}{
-		{"labels of the Cluster", was.Manifest.GetLabels(), is.Manifest.GetLabels(), (*manifest.Object).SetLabels, func(o *manifest.Object) any { return o.GetLabels() }},
-		{"annotations of the Cluster", own(was.Manifest), own(is.Manifest), (*manifest.Object).SetAnnotations, func(o *manifest.Object) any { return o.GetAnnotations() }},
+		{"labels of the Cluster", (*manifest.Object).GetLabels, (*manifest.Object).SetLabels},
+		{"annotations of the Cluster", own, (*manifest.Object).SetAnnotations},
 	} {
-		if !maps.Equal(f.old, f.now) {
+		if old, now := f.get(was.Manifest), f.get(is.Manifest); !maps.Equal(old, now) {
 			alone := was.Manifest.DeepCopy()
-			f.set(alone, f.now)
-			cause := Cause{Field: f.words, Before: f.old, After: f.now}
-			if o := is.Overlaid(was, f.get); o != "" {
-				cause = c.overlayCause(o, cause)
-			}
+			f.set(alone, now)
+			cause, _ := c.byOverlay(was, is, func(o *manifest.Object) any { return f.get(o) }, Cause{Field: f.words, Before: old, After: now})
 			out = append(out, candidate{cause, alone})
 		}
 	}
-	if a, b := was.Manifest.Object["spec"].(map[string]any)["clusterNetwork"], is.Manifest.Object["spec"].(map[string]any)["clusterNetwork"]; !topology.Equal(a, b) {
+	network := func(o *manifest.Object) any { return o.Object["spec"].(map[string]any)["clusterNetwork"] }
+	if a, b := network(was.Manifest), network(is.Manifest); !topology.Equal(a, b) {
 		alone := was.Manifest.DeepCopy()
 		alone.Object["spec"].(map[string]any)["clusterNetwork"] = b
-		cause := at(is.Request.At("spec", "clusterNetwork"), "clusterNetwork", a, b)
-		if o := is.Overlaid(was, func(o *manifest.Object) any { return o.Object["spec"].(map[string]any)["clusterNetwork"] }); o != "" {
-			cause = c.overlayCause(o, cause)
-		}
+		cause, _ := c.byOverlay(was, is, network, at(is.Request.At("spec", "clusterNetwork"), "clusterNetwork", a, b))
 		out = append(out, candidate{cause, alone})
 	}
 	return out
@@ -288,8 +286,8 @@ func (c *comparer) variableCause(was, is *render.Cluster, scope, name string) Ca
 			cause.After = topology.Variables(is.Manifest, "")[name]
 		}
 	}
-	if o := is.Overlaid(was, get); o != "" {
-		return c.overlayCause(o, cause)
+	if overlay, ok := c.byOverlay(was, is, get, cause); ok {
+		return overlay
 	}
 	now, written := is.Written(name, scope)
 	before, wasWritten := was.Written(name, scope)
@@ -305,13 +303,17 @@ func (c *comparer) variableCause(was, is *render.Cluster, scope, name string) Ca
 	return cause
 }
 
-// overlayCause is a change that an overlay makes.
-func (c *comparer) overlayCause(overlay string, of Cause) Cause {
+// byOverlay names the overlay that makes a change. It is not ok, and the cause is as it was, where none does.
+func (c *comparer) byOverlay(was, is *render.Cluster, get func(*manifest.Object) any, of Cause) (cause Cause, ok bool) {
+	overlay := is.Overlaid(was, get)
+	if overlay == "" {
+		return of, false
+	}
 	field := "overlay " + overlay + ": " + of.Field
 	if _, there := c.is.Input.Catalog.Overlays[overlay]; !there {
-		return Cause{Field: field + ", overlay taken away", Before: of.Before, After: of.After}
+		return Cause{Field: field + ", overlay taken away", Before: of.Before, After: of.After}, true
 	}
-	return at(c.is.Input.Catalog.At("overlays", overlay), field, of.Before, of.After)
+	return at(c.is.Input.Catalog.At("overlays", overlay), field, of.Before, of.After), true
 }
 
 // own are a Cluster's annotations without those that carry rollout hashes.
@@ -333,10 +335,9 @@ func (c *comparer) poolCandidates(was, is *render.Cluster, pool string) []candid
 		if field == "metadata" {
 			written, before, after = metadataChange(old, now)
 		}
-		cause := at(is.Request.At("spec", "workers", pool, written), "workers."+pool+"."+written, before, after)
-		if o := is.Overlaid(was, func(o *manifest.Object) any { return topology.PoolOf(o, pool)[field] }); o != "" {
-			cause = c.overlayCause(o, cause)
-		} else if field == "class" && is.Request.Spec.Workers[pool].Class == "" && was.Request.Spec.Workers[pool].Class == "" {
+		get := func(o *manifest.Object) any { return topology.PoolOf(o, pool)[field] }
+		cause, overlaid := c.byOverlay(was, is, get, at(is.Request.At("spec", "workers", pool, written), "workers."+pool+"."+written, before, after))
+		if !overlaid && field == "class" && is.Request.Spec.Workers[pool].Class == "" && was.Request.Spec.Workers[pool].Class == "" {
 			tier := is.Request.Spec.Tier
 			cause = at(c.is.Input.Catalog.At("tiers", tier, "workerClass"), "workerClass of tier "+tier, before, after)
 		}

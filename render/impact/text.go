@@ -280,6 +280,8 @@ func (r *Report) Total() string {
 	}
 	rest := strings.Join(same, ", ")
 	switch {
+	case len(parts) == 0 && slices.ContainsFunc(r.Objects, func(o Object) bool { return !o.ofClass() }):
+		return "nothing but the objects above changes: " + rest
 	case len(parts) == 0:
 		return "nothing happens: " + rest
 	case rest == "":

@@ -68,23 +68,20 @@ func comings(was, is *render.Cluster, gone, fresh []string) []Change {
 				twin = i
 			}
 		}
-		at := is.Request.KeyAt("spec", "workers")
 		if twin < 0 {
 			out = append(out, Change{Action: Delete, Pool: name, Machines: &m, Words: "the pool is gone: its machines are drained and deleted",
-				Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, Before: "there", After: nil}}})
+				Causes: []Cause{at(is.Request.KeyAt("spec", "workers"), "workers."+name, "there", nil)}})
 			continue
 		}
 		n := fresh[twin]
 		fresh = append(fresh[:twin:twin], fresh[twin+1:]...)
-		at = is.Request.KeyAt("spec", "workers", n)
 		out = append(out, Change{Action: Replace, Pool: name, Machines: &m,
 			Words:  fmt.Sprintf("worker pool %s gives way to %s: to Cluster API these are two pools, so %s and the new ones come without waiting for each other", name, n, goes(m)),
-			Causes: []Cause{{At: at.String(), pos: at, Field: "workers", Before: name, After: n}}})
+			Causes: []Cause{at(is.Request.KeyAt("spec", "workers", n), "workers", name, n)}})
 	}
 	for _, name := range fresh {
 		m := machines(topology.PoolOf(is.Manifest, name))
-		at := is.Request.KeyAt("spec", "workers", name)
-		out = append(out, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Accepts[name], Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, After: "new"}}})
+		out = append(out, Change{Action: Create, Pool: name, Machines: &m, Hash: is.Accepts[name], Causes: []Cause{at(is.Request.KeyAt("spec", "workers", name), "workers."+name, nil, "new")}})
 	}
 	return out
 }
@@ -97,11 +94,14 @@ func goes(m Machines) string {
 }
 
 // alike compares two pools but for their names.
-func alike(a, b map[string]any) bool {
+func alike(a, b map[string]any) bool { return equalBut("name", a, b) }
+
+// equalBut compares two parts of manifests without one of their fields.
+func equalBut(field string, a, b map[string]any) bool {
 	strip := func(m map[string]any) map[string]any {
 		out := map[string]any{}
 		for k, v := range m {
-			if k != "name" {
+			if k != field {
 				out[k] = v
 			}
 		}
@@ -138,7 +138,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 			out = append(out, change)
 		}
 	}
-	if after.Deferred && hash == then && before.Version() != after.Version() {
+	if hash == then && waits(before, after) {
 		out = append(out, Change{Action: InPlace, Pool: name, Words: held(before)})
 	}
 	if before.OnDelete() && !after.OnDelete() && len(out) == 0 {
@@ -148,18 +148,21 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
 	}
 	if to := machines(now); to != m {
-		at := is.Request.At("spec", "workers", name)
 		out = append(out, Change{Action: Scale, Pool: name, Machines: &to, Words: "from " + m.String() + " to " + to.String(),
-			Causes: []Cause{{At: at.String(), pos: at, Field: "workers." + name, Before: m.String(), After: to.String()}}})
+			Causes: []Cause{at(is.Request.At("spec", "workers", name), "workers."+name, m.String(), to.String())}})
 	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
-		at := is.Request.At("spec", "workers", name)
-		cause := Cause{At: at.String(), pos: at, Field: "workers." + name}
+		cause := at(is.Request.At("spec", "workers", name), "workers."+name, nil, nil)
 		if topology.Equal(old, now) {
 			cause = Cause{Field: "class " + is.Class.Key().String(), Class: true}
 		}
 		out = append(out, Change{Action: InPlace, Pool: name, Words: "labels, annotations, timeouts or rollout settings of the pool", Causes: []Cause{cause}})
 	}
 	return out, nil
+}
+
+// waits reports whether a pool stays as it is while its cluster is upgraded.
+func waits(before, after *topology.Pool) bool {
+	return after.Deferred && before.Version() != after.Version()
 }
 
 // held says what becomes of a pool whose upgrade is deferred.

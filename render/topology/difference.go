@@ -23,14 +23,7 @@ type Difference struct {
 // Differences are what differs between two states of a pool once defaults are filled in, in order of their paths. Templates of which
 // something is unknown are left out.
 func (p *Pool) Differences(is *Pool, s *Schemas) ([]Difference, error) {
-	was, err := p.inputs(s)
-	if err != nil {
-		return nil, err
-	}
-	now, err := is.inputs(s)
-	if err != nil {
-		return nil, err
-	}
+	was, now := p.fields(), is.fields()
 	var out []Difference
 	for _, name := range []string{"version", "failureDomain", "after"} {
 		compare("", name, was[name], now[name], &out)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -46,7 +47,7 @@ func (p *Pool) accept(s *Schemas, hashes map[string]string) (string, error) {
 	if slices.Contains(p.Unknown, "builtin") {
 		seen = hashes
 	}
-	return p.digest(unknownScheme, map[string]any{"known": in, "infrastructure": p.infrastructureKey[:], "bootstrap": p.bootstrapKey[:], "hashes": seen})
+	return p.digest(unknownPrefix+Scheme, map[string]any{"known": in, "infrastructure": p.infrastructureKey[:], "bootstrap": p.bootstrapKey[:], "hashes": seen})
 }
 
 // Hashes are the rollout hashes of a cluster's pools, "" where something is unknown, and what is to be accepted of each.
@@ -67,8 +68,8 @@ func Hashes(pools map[string]*Pool, s *Schemas) (hashes, accepts map[string]stri
 	return hashes, accepts, nil
 }
 
-// unknownScheme is Scheme for pools of which something is unknown.
-const unknownScheme = "unknown-" + Scheme
+// unknownPrefix comes before Scheme for pools of which something is unknown.
+const unknownPrefix = "unknown-"
 
 func (p *Pool) digest(scheme string, in map[string]any) (string, error) {
 	j, err := json.Marshal(in) // sorts keys
@@ -89,22 +90,25 @@ func (p *Pool) inputs(s *Schemas) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	in := p.fields()
+	in["infrastructure"] = map[string]any{"kind": p.Infrastructure.GroupVersionKind().GroupKind().String(), "spec": infrastructure}
+	in["bootstrap"] = map[string]any{"kind": p.Bootstrap.GroupVersionKind().GroupKind().String(), "spec": bootstrap}
+	return in, nil
+}
+
+// fields are the inputs that are no templates.
+func (p *Pool) fields() map[string]any {
 	spec := p.Deployment.Spec
 	// A pool whose upgrade is deferred keeps the version it has, which is not in the tree: its hash speaks of the rest.
 	version := spec.Template.Spec.Version
 	if p.Deferred {
 		version = "deferred"
 	}
-	in := map[string]any{
-		"infrastructure": map[string]any{"kind": p.Infrastructure.GroupVersionKind().GroupKind().String(), "spec": infrastructure},
-		"bootstrap":      map[string]any{"kind": p.Bootstrap.GroupVersionKind().GroupKind().String(), "spec": bootstrap},
-		"version":        version,
-		"failureDomain":  spec.Template.Spec.FailureDomain,
-	}
+	in := map[string]any{"version": version, "failureDomain": spec.Template.Spec.FailureDomain}
 	if after := spec.Rollout.After; !after.IsZero() {
 		in["after"] = after.UTC().Format("2006-01-02T15:04:05Z07:00")
 	}
-	return in, nil
+	return in
 }
 
 // withoutUnknown leaves out the templates of which one of the pools does not know everything.
@@ -120,7 +124,7 @@ func withoutUnknown(in map[string]any, pools ...*Pool) {
 }
 
 // Certain reports whether machines are replaced for certain when a pool goes from one state to the other: what is known of both
-// differs. The schemas are those of the later state.
+// differs, read with these schemas.
 func Certain(was, is *Pool, s *Schemas) (bool, error) {
 	a, err := was.inputs(s)
 	if err != nil {
@@ -140,6 +144,19 @@ func Comparable(a, b string) bool {
 	schemeA, _, okA := strings.Cut(a, ":")
 	schemeB, _, okB := strings.Cut(b, ":")
 	return okA && okB && schemeA == schemeB
+}
+
+// Older reports whether a hash was made by the rules of an earlier release.
+func Older(hash string) bool {
+	number := func(s string) int {
+		scheme, _, _ := strings.Cut(s, ":")
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(scheme, unknownPrefix), "v"))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return number(hash) < number(Scheme)
 }
 
 // Settings is what of a pool's MachineDeployment and MachineHealthCheck is changed in place: everything but the templates, the number
