@@ -124,6 +124,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 			return nil, err
 		}
 		change.Action, change.Words, change.Causes, change.Differences = answer.action, answer.words, answer.causes, answer.differences
+		change.Condition = answer.condition
 		change.Acknowledged = is.Record != nil && is.Record.Rollouts[name] == hash
 		if change.Action != None {
 			out = append(out, change)

@@ -130,6 +130,6 @@ func UpdateTemplates(was, is *Class, schemas *Schemas) ([]Problem, error) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
+	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
 	return out, nil
 }

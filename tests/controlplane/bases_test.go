@@ -85,6 +85,10 @@ func baseOf(t *testing.T, namespace string, e edit) repository {
 		r.edit("catalog/catalog.yaml", "      defaults: {controlPlane.dataStoreName: default}\n", "")
 		r.write("tenants/"+namespace+"/solar.yaml", strings.NewReplacer("  publicNames: [198.51.100.10]\n", "", "size: small", "size: e1").Replace(solar))
 	}
+	if e.chart {
+		r.must("catalog", "add", "kubevirt")
+		r.edit("catalog/catalog.yaml", "      class: kubevirt-kubeadm\n      from: kmetal\n      workerClass: default-worker", "      chart: tiers/kubevirt")
+	}
 	if e.prepare != nil {
 		e.prepare(r)
 	}
@@ -105,6 +109,11 @@ func request(from, to string) func(repository) {
 // chart edits a file of the chart.
 func chart(file, from, to string) func(repository) {
 	return func(r repository) { r.edit("catalog/classes/kmetal/"+file, from, to) }
+}
+
+// explicit edits a file of the chart of explicit objects.
+func explicit(file, from, to string) func(repository) {
+	return func(r repository) { r.edit("catalog/tiers/kubevirt/"+file, from, to) }
 }
 
 // class edits the exported class.

@@ -32,7 +32,31 @@ var sources = []struct {
 	{"github.com/clastix/kamaji@v1.0.0", "charts/kamaji/crds", nil, 0},
 	{"go.universe.tf/metallb@v0.16.2", "config/crd/bases", nil, 0},
 	{"sigs.k8s.io/cluster-api-ipam-provider-in-cluster@v1.0.3", "config/crd/bases", contracts("v1beta1", "v1alpha2"), 0},
+	{"github.com/ionos-cloud/cluster-api-provider-proxmox@v0.9.0", "config/crd/bases", contracts("v1beta1", "v1alpha2", "v1beta2", "v1alpha2"), 0},
+	{"github.com/nutanix-cloud-native/cluster-api-provider-nutanix@v1.10.3", "config/crd/bases", contracts("v1beta1", "v1beta1"), 0},
+	{"sigs.k8s.io/cluster-api-provider-packet@v0.9.0", "config/crd/bases", contracts("v1beta1", "v1beta1"), 0},
+	{"sigs.k8s.io/cluster-api-addon-provider-helm@v0.6.4", "config/crd/bases", contracts("v1beta1", "v1alpha1"), 0},
 	{"", "testdata/crds", contracts("v1beta2", "v1alpha1"), 0}, // kinds that nobody has published
+	{unpublished, "metal-stack", contracts("v1beta1", "v1alpha1", "v1beta2", "v1alpha1"), 0},
+	{unpublished, "hetzner", contracts("v1beta1", "v1beta1"), 0},
+}
+
+// unpublished marks the definitions of providers that no Go module has. They are in a folder that is not ours: see providerFolder.
+const unpublished = "unpublished"
+
+// providerFolder is where the folders metal-stack and hetzner are, each with a provider's config/crd/bases: COPYHOLD_CRDS names it, or it
+// is shared/crds beside the work tree. It is "" when there is none.
+func providerFolder() string {
+	folder := os.Getenv("COPYHOLD_CRDS")
+	if folder == "" {
+		folder = "../../../shared/crds"
+	}
+	for _, provider := range []string{"metal-stack", "hetzner"} {
+		if _, err := os.Stat(filepath.Join(folder, provider)); err != nil {
+			return ""
+		}
+	}
+	return folder
 }
 
 // contracts is labels: contract and the version of the kind that speaks it, in turn.
@@ -62,7 +86,14 @@ func install(ctx context.Context, p *plane, ports ...int) error {
 	}
 	for _, s := range sources {
 		dir := s.dir
-		if s.module != "" {
+		switch s.module {
+		case "":
+		case unpublished:
+			if providerFolder() == "" {
+				continue // the test that needs it says so
+			}
+			dir = filepath.Join(providerFolder(), s.dir)
+		default:
 			module, err := moduleDir(s.module)
 			if err != nil {
 				return err

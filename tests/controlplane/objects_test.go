@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -39,12 +40,8 @@ func resource(apiVersion, plural string) schema.GroupVersionResource {
 
 // resourceOf is the resource of an object. The plurals of all kinds here are regular.
 func resourceOf(o *unstructured.Unstructured) schema.GroupVersionResource {
-	gvk := o.GroupVersionKind()
-	plural := lower(gvk.Kind) + "s"
-	if gvk.Kind == "ClusterClass" {
-		plural = "clusterclasses"
-	}
-	return gvk.GroupVersion().WithResource(plural)
+	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	return plural
 }
 
 func lower(s string) string {

@@ -106,15 +106,15 @@ func (p *plane) startServers(bin string, free []int) error {
 	if err := api.ready(server+"/readyz", &http.Client{Transport: bearer{client.Transport}}, 3*time.Minute); err != nil {
 		return err
 	}
-	return os.WriteFile(p.kubeconfig, p.kubeconfigFor(), 0o600)
+	return os.WriteFile(p.kubeconfig, p.kubeconfigFor(adminToken), 0o600)
 }
 
-// kubeconfigFor is a kubeconfig for the API server.
-func (p *plane) kubeconfigFor() []byte {
+// kubeconfigFor is a kubeconfig for the API server, with a token.
+func (p *plane) kubeconfigFor(token string) []byte {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["tests"] = &clientcmdapi.Cluster{Server: p.config.Host, CertificateAuthorityData: p.authority}
-	c.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: adminToken}
-	c.Contexts["tests"] = &clientcmdapi.Context{Cluster: "tests", AuthInfo: "admin"}
+	c.AuthInfos["user"] = &clientcmdapi.AuthInfo{Token: token}
+	c.Contexts["tests"] = &clientcmdapi.Context{Cluster: "tests", AuthInfo: "user"}
 	c.CurrentContext = "tests"
 	data, err := clientcmd.Write(*c)
 	if err != nil {

@@ -44,11 +44,16 @@ func startPlayer(ctx context.Context, p *plane) (*player, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	a := &player{c: c, kubeconfig: p.kubeconfigFor(), authority: p.authority, held: map[string]bool{}, cancel: cancel, done: make(chan struct{}),
+	a := &player{c: c, kubeconfig: p.kubeconfigFor(adminToken), authority: p.authority, held: map[string]bool{}, cancel: cancel, done: make(chan struct{}),
 		listers: map[schema.GroupVersionResource]cache.GenericLister{}}
 	f := dynamicinformer.NewDynamicSharedInformerFactory(c, 0)
-	for _, r := range []schema.GroupVersionResource{kamajiControlPlanes, kubevirtClusters, kubevirtMachines, kairosConfigs, nodes, quotas, secrets} {
+	for _, r := range []schema.GroupVersionResource{kamajiControlPlanes, kairosConfigs, nodes, quotas, secrets} {
 		a.listers[r] = f.ForResource(r).Lister()
+	}
+	for _, p := range providers {
+		if !p.unpublished || providerFolder() != "" {
+			a.listers[p.clusters], a.listers[p.machines] = f.ForResource(p.clusters).Lister(), f.ForResource(p.machines).Lister()
+		}
 	}
 	f.Start(ctx.Done())
 	f.WaitForCacheSync(ctx.Done())
@@ -84,9 +89,16 @@ func (a *player) isHeld(namespace string) bool {
 }
 
 func (a *player) turn(ctx context.Context) {
-	for r, play := range map[schema.GroupVersionResource]func(context.Context, *unstructured.Unstructured) error{
-		kamajiControlPlanes: a.controlPlane, kubevirtClusters: a.cluster, kubevirtMachines: a.machine, kairosConfigs: a.bootstrap, quotas: a.quota,
-	} {
+	plays := map[schema.GroupVersionResource]func(context.Context, *unstructured.Unstructured) error{
+		kamajiControlPlanes: a.controlPlane, kairosConfigs: a.bootstrap, quotas: a.quota,
+	}
+	for _, p := range providers {
+		if a.listers[p.clusters] != nil {
+			plays[p.clusters] = func(ctx context.Context, o *unstructured.Unstructured) error { return a.cluster(ctx, p, o) }
+			plays[p.machines] = func(ctx context.Context, o *unstructured.Unstructured) error { return a.machine(ctx, p, o) }
+		}
+	}
+	for r, play := range plays {
 		objects, err := a.listers[r].List(labels.Everything())
 		for _, o := range objects {
 			o := o.(*unstructured.Unstructured)
@@ -106,6 +118,9 @@ const clusterLabel = "cluster.x-k8s.io/cluster-name"
 
 func (a *player) controlPlane(ctx context.Context, o *unstructured.Unstructured) error {
 	name := o.GetLabels()[clusterLabel]
+	if name == "" {
+		return nil // Cluster API has not adopted it yet
+	}
 	if err := a.secret(ctx, o.GetNamespace(), name, name+"-ca", map[string][]byte{"tls.crt": a.authority, "tls.key": []byte("not needed")}); err != nil {
 		return err
 	}
@@ -122,19 +137,46 @@ func (a *player) controlPlane(ctx context.Context, o *unstructured.Unstructured)
 	})
 }
 
-func (a *player) cluster(ctx context.Context, o *unstructured.Unstructured) error {
-	if text(o, "spec", "controlPlaneEndpoint", "host") == "" {
-		return a.patch(ctx, kubevirtClusters, o, map[string]any{"spec": map[string]any{"controlPlaneEndpoint": map[string]any{"host": "127.0.0.1", "port": 6443}}})
-	}
-	return a.status(ctx, kubevirtClusters, o, map[string]any{"ready": true})
+// provider is one kind of infrastructure.
+type provider struct {
+	clusters, machines schema.GroupVersionResource
+	scheme             string         // of providerIDs
+	status             map[string]any // of what is there, as its contract says it
+	unpublished        bool           // no Go module has its definitions
 }
 
-func (a *player) machine(ctx context.Context, o *unstructured.Unstructured) error {
-	id := "kubevirt://" + o.GetNamespace() + "-" + o.GetName()
-	if text(o, "spec", "providerID") == "" {
-		return a.patch(ctx, kubevirtMachines, o, map[string]any{"spec": map[string]any{"providerID": id}})
+var (
+	readyStatus       = map[string]any{"ready": true}                                         // contract v1beta1
+	provisionedStatus = map[string]any{"initialization": map[string]any{"provisioned": true}} // contract v1beta2
+)
+
+var providers = []provider{
+	{kubevirtClusters, kubevirtMachines, "kubevirt", readyStatus, false},
+	{infrastructure("v1alpha2", "proxmoxclusters"), infrastructure("v1alpha2", "proxmoxmachines"), "proxmox", provisionedStatus, false},
+	{infrastructure("v1beta1", "nutanixclusters"), infrastructure("v1beta1", "nutanixmachines"), "nutanix", readyStatus, false},
+	{infrastructure("v1beta1", "packetclusters"), infrastructure("v1beta1", "packetmachines"), "equinixmetal", readyStatus, false},
+	{infrastructure("v1alpha1", "metalstackclusters"), infrastructure("v1alpha1", "metalstackmachines"), "metal",
+		map[string]any{"ready": true, "initialization": map[string]any{"provisioned": true}}, true},
+	{infrastructure("v1beta1", "hetznerclusters"), infrastructure("v1beta1", "hcloudmachines"), "hcloud", readyStatus, true},
+}
+
+func infrastructure(version, plural string) schema.GroupVersionResource {
+	return resource("infrastructure.cluster.x-k8s.io/"+version, plural)
+}
+
+func (a *player) cluster(ctx context.Context, p provider, o *unstructured.Unstructured) error {
+	if text(o, "spec", "controlPlaneEndpoint", "host") == "" {
+		return a.patch(ctx, p.clusters, o, map[string]any{"spec": map[string]any{"controlPlaneEndpoint": map[string]any{"host": "127.0.0.1", "port": 6443}}})
 	}
-	if err := a.status(ctx, kubevirtMachines, o, map[string]any{"ready": true}); err != nil {
+	return a.status(ctx, p.clusters, o, p.status)
+}
+
+func (a *player) machine(ctx context.Context, p provider, o *unstructured.Unstructured) error {
+	id := p.scheme + "://" + string(o.GetUID())
+	if text(o, "spec", "providerID") == "" {
+		return a.patch(ctx, p.machines, o, map[string]any{"spec": map[string]any{"providerID": id}})
+	}
+	if err := a.status(ctx, p.machines, o, p.status); err != nil {
 		return err
 	}
 	name := o.GetNamespace() + "-" + o.GetName()

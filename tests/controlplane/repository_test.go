@@ -99,11 +99,13 @@ func (r repository) render(paths ...string) []*unstructured.Unstructured {
 type report struct {
 	Clusters []struct {
 		Namespace, Name string
-		Changes         []struct{ Action, Pool, Words string }
+		Changes         []change
 	}
 	Objects []struct{ Action, Kind, Name string }
 	Same    int
 }
+
+type change struct{ Action, Pool, Words, Condition string }
 
 // diff is what copyhold says of the step from another state of the repository to this one. It says so, too, where it finds errors.
 func (r repository) diff(base repository) report {

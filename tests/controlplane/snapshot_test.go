@@ -52,7 +52,7 @@ func (w *world) look() snapshot {
 	each(kubevirtClusters, func(c *clusterState, o *unstructured.Unstructured) { c.infra = o })
 	each(machineDeployments, func(c *clusterState, o *unstructured.Unstructured) {
 		p := &poolState{deployment: o, sets: map[string]bool{}, machines: map[string]bool{}, templates: map[string]any{}}
-		c.pools[o.GetLabels()[poolLabel]] = p
+		c.pools[poolOf(o)] = p
 		p.templates["infrastructure"] = w.templateOf(o, "infrastructureRef")
 		p.templates["bootstrap"] = w.templateOf(o, "bootstrap", "configRef")
 	})
@@ -67,6 +67,20 @@ func (w *world) look() snapshot {
 	each(machineSets, func(c *clusterState, o *unstructured.Unstructured) { of(c, o).sets[string(o.GetUID())] = true })
 	each(machines, func(c *clusterState, o *unstructured.Unstructured) { of(c, o).machines[string(o.GetUID())] = true })
 	return out
+}
+
+// heldBack reports whether a worker pool is not on the version of its cluster.
+func (c *clusterState) heldBack(pool string) bool {
+	p := c.pools[pool]
+	return p != nil && text(p.deployment, "spec", "template", "spec", "version") != text(c.object, "spec", "topology", "version")
+}
+
+// poolOf is the name that a request has for a MachineDeployment. Without a topology it stands in the name.
+func poolOf(md *unstructured.Unstructured) string {
+	if name, ok := md.GetLabels()[poolLabel]; ok {
+		return name
+	}
+	return strings.TrimPrefix(md.GetName(), md.GetLabels()[clusterLabel]+"-")
 }
 
 // templateOf is the spec of a template that a MachineDeployment refers to.

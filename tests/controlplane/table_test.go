@@ -24,9 +24,10 @@ var requestEdits = []edit{
 	{name: "version up, one of two worker pools deferred", prepare: both(twoPools, defer0), change: request("v1.33.5", "v1.34.1"), hash: held},
 	{name: "version and size up, worker pool deferred", prepare: defer0, change: both(request("v1.33.5", "v1.34.1"), request("size: small", "size: medium")), hash: held},
 	{name: "deferUpgrade set, no upgrade", change: defer0, hash: "the line loses the version"},
-	{name: "deferUpgrade taken away, no upgrade", prepare: defer0, change: request(", deferUpgrade: true", ""), cautious: true, hash: "the line has no version while the upgrade is deferred"},
+	{name: "deferUpgrade taken away, no upgrade", prepare: defer0, change: request(", deferUpgrade: true", ""), hash: "the line has no version while the upgrade is deferred"},
 	{name: "deferUpgrade taken away after an upgrade", prepare: defer0, first: request("v1.33.5", "v1.34.1"), change: request(", deferUpgrade: true", "")},
-	{name: "size of a worker pool that is held back", prepare: defer0, first: request("v1.33.5", "v1.34.1"), change: request("size: small", "size: medium"), cautious: true, hash: held},
+	{name: "size of a worker pool that is held back", prepare: defer0, first: request("v1.33.5", "v1.34.1"), change: request("size: small", "size: medium"), lift: request(", deferUpgrade: true", ""), hash: held},
+	{name: "size of a worker pool with deferUpgrade that is not held back", prepare: defer0, change: request("size: small", "size: medium")},
 	{name: "deferUpgrade and version in one edit", change: both(defer0, request("v1.33.5", "v1.34.1")), hash: "the line loses the version"},
 	{name: "version down", prepare: request("v1.33.5", "v1.34.1"), change: request("v1.34.1", "v1.33.5")},
 	{name: "version up by two minors", change: request("v1.33.5", "v1.35.0")},
@@ -130,6 +131,25 @@ var classEdits = []edit{
 	{class: true, name: "class: a template that is not there", change: class("            name: small-bootstrap-1\n", "            name: small-bootstrap-9\n")},
 	{class: true, name: "class: version up", change: request("v1.33.5", "v1.34.1")},
 	{class: true, name: "class: annotation of the cluster template", change: class("cluster.x-k8s.io/managed-by: kamaji", "cluster.x-k8s.io/managed-by: kamaji\n          example.org/team: platform")},
+}
+
+var explicitEdits = []edit{
+	{chart: true, name: "explicit objects: size small to medium", change: request("size: small", "size: medium")},
+	{chart: true, name: "explicit objects: replicas 1 to 2", change: request("replicas: 1", "replicas: 2")},
+	{chart: true, name: "explicit objects: replicas 1 to the autoscaler's", change: request("replicas: 1", "min: 1, max: 3")},
+	{chart: true, name: "explicit objects: patch version up", change: request("v1.33.5", "v1.33.9")},
+	{chart: true, name: "explicit objects: version and size up in one edit", change: both(request("v1.33.5", "v1.34.1"), request("size: small", "size: medium"))},
+	{chart: true, name: "explicit objects: labels of a worker pool", change: request("size: small", "size: small, labels: {team: lunar}")},
+	{chart: true, name: "explicit objects: another subnet", change: request("subnet: production", "subnet: batch")},
+	{chart: true, name: "explicit objects: a user of the machines", change: request("size: small}", "size: small}\n  variables: {bootstrapConfig: {users: [{name: developer}]}}")},
+	{chart: true, name: "explicit objects: a further public name", change: request("[198.51.100.10]", "[198.51.100.10, solar.example.org]")},
+	{chart: true, name: "explicit objects: control plane replicas 2 to 3", change: request("replicas: 2", "replicas: 3")},
+	{chart: true, name: "explicit objects: a worker pool more", change: twoPools},
+	{chart: true, name: "explicit objects: a worker pool less", prepare: twoPools, change: request("\n    large: {replicas: 1, size: large}", "")},
+	{chart: true, name: "explicit objects: version down", prepare: request("v1.33.5", "v1.34.1"), change: request("v1.34.1", "v1.33.5")},
+	{chart: true, name: "explicit objects: a size that nobody has", change: explicit("values.yaml", "cores: 8", "cores: 10")},
+	{chart: true, name: "explicit objects: a size that somebody has", change: explicit("values.yaml", "cores: 2", "cores: 3")},
+	{chart: true, name: "explicit objects: machineSize by default, whose default changes", prepare: request(", size: small", ""), change: explicit("values.yaml", "machineSize: small", "machineSize: medium")},
 }
 
 const onDelete = "      - class: small-worker\n        rollout: {strategy: {type: OnDelete}}\n"

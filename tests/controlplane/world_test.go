@@ -112,7 +112,7 @@ func rank(o *unstructured.Unstructured) int {
 func (w *world) sync(was, now []*unstructured.Unstructured) error {
 	err := w.apply(now)
 	for _, o := range was {
-		if find(now, o) == nil {
+		if find(now, o) == nil && !strings.Contains(o.GetAnnotations()["argocd.argoproj.io/sync-options"], "Prune=false") {
 			if e := w.of(o).Delete(w.t.Context(), o.GetName(), metav1.DeleteOptions{}); e != nil && err == nil {
 				err = e
 			}
@@ -187,12 +187,20 @@ func (w *world) waiting(since time.Time, names []string) string {
 			return "ClusterClass " + class.GetName()
 		}
 	}
+	for _, md := range w.list(machineDeployments) {
+		if observed := field(md, "status", "observedGeneration"); observed != md.GetGeneration() {
+			return "MachineDeployment " + md.GetName()
+		}
+	}
 	for _, c := range w.list(clusters) {
-		topology := conditionOf(c, "TopologyReconciled")
-		if c.GetDeletionTimestamp() != nil || topology["observedGeneration"] != c.GetGeneration() {
+		controller, observed := "topology/cluster", conditionOf(c, "TopologyReconciled")["observedGeneration"]
+		if field(c, "spec", "topology") == nil {
+			controller, observed = "cluster", field(c, "status", "observedGeneration")
+		}
+		if c.GetDeletionTimestamp() != nil || observed != c.GetGeneration() {
 			return "Cluster " + c.GetName()
 		}
-		if slices.Contains(names, c.GetNamespace()+"/"+c.GetName()) && !live.watch.since("topology/cluster", c.GetNamespace(), c.GetName(), since) {
+		if slices.Contains(names, c.GetNamespace()+"/"+c.GetName()) && !live.watch.since(controller, c.GetNamespace(), c.GetName(), since) {
 			return "a reconcile of Cluster " + c.GetName()
 		}
 	}
