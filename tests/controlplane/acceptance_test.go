@@ -17,6 +17,7 @@ import (
 // TestAccepted applies all that the examples and a new repository render. The API server has nothing to say against it, Cluster API
 // takes the classes and makes the clusters; and once that is so, the same output once more changes nothing.
 func TestAccepted(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(*testing.T) repository{"fleet": exampleFleet, "quickstart": quickstart, "init": initialised, "tiers": exampleTiers} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,14 +216,23 @@ func (w *world) arrived() {
 }
 
 // elsewhere is what comes into the spec of our objects without us: references and endpoints that Cluster API writes, and defaults of
-// schemas where nobody asks for another value. Argo CD passes over them: with ServerSideDiff, as examples/argocd sets it, it compares what
+// schemas where nobody asks for another value, of MachineDeployments also of Cluster API's web hook (the strategy of rollouts, and the
+// autoscaler's number). Argo CD passes over them: with ServerSideDiff, as examples/argocd sets it, it compares what
 // is there with what another sync would make of it. Of a Cluster's topology and of a ClusterClass nothing is in the list.
 var elsewhere = map[string][]string{
 	"BGPAdvertisement":           {"spec.aggregationLength"},
 	"Cluster":                    {"spec.controlPlaneEndpoint", "spec.controlPlaneRef", "spec.infrastructureRef"},
+	"HetznerCluster":             {"spec.controlPlaneEndpoint", "spec.controlPlaneLoadBalancer.algorithm", "spec.controlPlaneLoadBalancer.port", "spec.controlPlaneLoadBalancer.type", "spec.hcloudNetwork.cidrBlock", "spec.hcloudNetwork.networkZone", "spec.hcloudNetwork.subnetCidrBlock", "spec.hetznerSecretRef.key.hetznerRobotPassword", "spec.hetznerSecretRef.key.hetznerRobotUser", "spec.hetznerSecretRef.key.sshKey"},
 	"IPAddressPool":              {"spec.avoidBuggyIPs"},
+	"KamajiControlPlane":         {"spec.addons.konnectivity.agent", "spec.addons.konnectivity.server", "spec.registry", "spec.replicas"},
 	"KamajiControlPlaneTemplate": {"spec.template.spec.addons.konnectivity.agent", "spec.template.spec.addons.konnectivity.server", "spec.template.spec.kubelet", "spec.template.spec.registry"},
+	"KubevirtCluster":            {"spec.controlPlaneEndpoint"},
+	"MachineDeployment":          {"spec.replicas", "spec.rollout"},
 	"Namespace":                  {"spec.finalizers"},
+	"NutanixCluster":             {"spec.controlPlaneEndpoint"},
+	"PacketCluster":              {"spec.controlPlaneEndpoint", "spec.vipManager"},
+	"ProxmoxCluster":             {"spec.controlPlaneEndpoint", "spec.ipv4Config.metric"},
+	"TenantControlPlane":         {"spec.addons.konnectivity.agent.image", "spec.addons.konnectivity.agent.tolerations", "spec.addons.konnectivity.agent.version", "spec.addons.konnectivity.server.image", "spec.addons.konnectivity.server.version", "spec.controlPlane.deployment.registrySettings", "spec.controlPlane.deployment.serviceAccountName", "spec.controlPlane.deployment.strategy", "spec.kubernetes.admissionControllers", "spec.networkProfile.dnsServiceIPs", "spec.networkProfile.podCidr", "spec.networkProfile.serviceCidr"},
 }
 
 // undrifted checks an object that has been applied: another sync would change nothing, and each value in its spec is one that is rendered.

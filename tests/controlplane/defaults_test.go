@@ -14,6 +14,7 @@ import (
 // what its way of writing all variables out is for: a manifest that leaves the variable out, once applied server side, once as a merge
 // patch or kubectl replace writes lists.
 func TestDefaults(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		naive bool

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -80,7 +81,9 @@ var (
 
 // install puts all definitions and web hooks into the API server, pointed at the managers' ports.
 func install(ctx context.Context, p *plane, ports ...int) error {
-	c, err := dynamic.NewForConfig(p.config)
+	config := rest.CopyConfig(p.config)
+	config.WarningHandlerWithContext = rest.NoWarnings{} // about formats in definitions that are not ours
+	c, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -115,6 +118,7 @@ func install(ctx context.Context, p *plane, ports ...int) error {
 				}
 				o.SetLabels(s.labels)
 				unstructured.RemoveNestedField(o.Object, "status")
+				unstructured.RemoveNestedField(o.Object, "spec", "names", "shortNames") // providers that are not made for one cluster share some
 				definitions = append(definitions, o)
 			}
 		}

@@ -36,6 +36,7 @@ var outcomes = struct {
 // TestPredictionsComeTrue makes one edit after another, each on clusters of its own, and compares what copyhold diff has said with what
 // Cluster API did.
 func TestPredictionsComeTrue(t *testing.T) {
+	t.Parallel()
 	all := slices.Concat(requestEdits, chartEdits, classEdits, explicitEdits)
 	t.Run("edits", func(t *testing.T) {
 		for i, e := range all {

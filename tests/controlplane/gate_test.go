@@ -74,7 +74,7 @@ func (w *world) permissionsMissing(r repository, ns, classes string, platform []
 		return func() { w.accept([]*unstructured.Unstructured{o}) }
 	}
 	restore := remove(classes, "copyhold-gate-classes")
-	w.gate(r, "tenants/"+ns, 0).says(w.t, "no role for classes", "GateNotChecked "+ns+"/copyhold-gate",
+	w.gate(r, "tenants/"+ns, 0).says(w.t, "no role for classes", "GateNotChecked "+ns+"/copyhold-gate, WorkersWillRoll "+ns+"/solar",
 		"no permission to get clusterclasses.cluster.x-k8s.io in namespace "+classes, "kubectl create role NAME -n "+classes+" --verb=get --resource=clusterclasses.cluster.x-k8s.io")
 	restore()
 
@@ -93,12 +93,12 @@ type gated struct {
 	events []string
 }
 
-// says checks a run: one kind of Event or "nothing", and texts that are printed.
-func (g gated) says(t *testing.T, when, event string, texts ...string) {
+// says checks a run: its Events, of which several are parted by commas, or "nothing", and texts that are printed.
+func (g gated) says(t *testing.T, when, events string, texts ...string) {
 	t.Helper()
 	var want []string
-	if event != "nothing" {
-		want = []string{event}
+	if events != "nothing" {
+		want = strings.Split(events, ", ")
 	}
 	if !slices.Equal(g.events, want) {
 		t.Errorf("%s: Events are %q, want %q\n%s", when, g.events, want, g.text)

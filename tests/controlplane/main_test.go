@@ -32,7 +32,7 @@ func tell(format string, args ...any) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set("12") // tests wait more than they work
+		_ = f.Value.Set("20") // tests wait more than they work
 	}
 	os.Exit(run(m))
 }

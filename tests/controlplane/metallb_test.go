@@ -14,6 +14,7 @@ import (
 // TestAddressManifests has MetalLB's own checks look at the address manifests, for each way that MetalLB speaks BGP; and has each overlap
 // that they refuse refused by copyhold before.
 func TestAddressManifests(t *testing.T) {
+	t.Parallel()
 	fleet := exampleFleet(t)
 	objects := fleet.render("catalog")
 	for _, implementation := range []string{"native", "frr", "frr-k8s"} {

@@ -65,7 +65,7 @@ func (p *plane) boot(ctx context.Context, bin string, tell func(string, ...any))
 		return err
 	}
 	tell("%d definitions and the web hooks are installed", len(definitions))
-	for i, m := range []struct{ name, gates string }{{"capi-core", "ClusterTopology=true"}, {"capi-kubeadm", ""}} {
+	for i, m := range []struct{ name, gates string }{{"capi-core", "ClusterTopology=true"}, {"capi-kubeadm", "KubeadmBootstrapFormatIgnition=true"}} {
 		if err := p.startManager(bin, m.name, m.gates, free[3+i], free[5+2*i], free[6+2*i]); err != nil {
 			return err
 		}
@@ -126,10 +126,7 @@ func (p *plane) kubeconfigFor(token string) []byte {
 func (p *plane) startManager(bin, name, gates string, webhook, diagnostics, health int) error {
 	args := []string{"--kubeconfig=" + p.kubeconfig, "--leader-elect=false", "--webhook-cert-dir=" + p.dir, fmt.Sprintf("--webhook-port=%d", webhook),
 		fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", diagnostics), "--insecure-diagnostics", fmt.Sprintf("--health-addr=127.0.0.1:%d", health),
-		"--logging-format=json", "--v=5", "--kube-api-qps=500", "--kube-api-burst=1000"}
-	if gates != "" {
-		args = append(args, "--feature-gates="+gates)
-	}
+		"--logging-format=json", "--v=5", "--feature-gates=" + gates, "--kube-api-qps=500", "--kube-api-burst=1000"}
 	m, err := p.start(name, &log{watch: p.watch}, filepath.Join(bin, name), args...)
 	if err != nil {
 		return err

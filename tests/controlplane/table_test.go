@@ -146,7 +146,6 @@ var explicitEdits = []edit{
 	{chart: true, name: "explicit objects: control plane replicas 2 to 3", change: request("replicas: 2", "replicas: 3")},
 	{chart: true, name: "explicit objects: a worker pool more", change: twoPools},
 	{chart: true, name: "explicit objects: a worker pool less", prepare: twoPools, change: request("\n    large: {replicas: 1, size: large}", "")},
-	{chart: true, name: "explicit objects: version down", prepare: request("v1.33.5", "v1.34.1"), change: request("v1.34.1", "v1.33.5")},
 	{chart: true, name: "explicit objects: a size that nobody has", change: explicit("values.yaml", "cores: 8", "cores: 10")},
 	{chart: true, name: "explicit objects: a size that somebody has", change: explicit("values.yaml", "cores: 2", "cores: 3")},
 	{chart: true, name: "explicit objects: machineSize by default, whose default changes", prepare: request(", size: small", ""), change: explicit("values.yaml", "machineSize: small", "machineSize: medium")},
