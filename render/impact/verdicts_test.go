@@ -99,7 +99,8 @@ var verdicts = []verdict{
 	{name: "a minor version of two pools", given: []edit{{solar, "size: small\n", "size: small\n    md-1: {}\n"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, rollout md-0, rollout md-1"},
 	{name: "a version back", given: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, edits: []edit{{solar, "version: v1.35.0", "version: v1.34.2"}}, want: "rejected"},
 	{name: "a version of a pool whose upgrade is deferred", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "version: v1.34.1", "version: v1.35.0"}}, want: "control-plane, in-place md-0"},
-	{name: "a deferred upgrade let go", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "\n      deferUpgrade: true", ""}}, want: "rollout md-0"},
+	{name: "a deferred upgrade let go", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "\n      deferUpgrade: true", ""}}, want: "rollout md-0 if-held-back"},
+	{name: "a size of a pool whose upgrade is deferred", given: []edit{{solar, "size: small", "size: small\n      deferUpgrade: true"}}, edits: []edit{{solar, "size: small", "size: medium"}}, want: "rollout md-0 unless-held-back"},
 
 	// Templates of the class.
 	{name: "a template edited under its name", edits: []edit{{classFile, "cpu: {cores: 2}", "cpu: {cores: 3}"}}, want: "latent md-0"},

@@ -187,7 +187,7 @@ func (w *world) classesReconciled() {
 func (w *world) arrived() {
 	w.t.Helper()
 	var missing []string
-	err := poll(w.t.Context(), 2*time.Minute, "the clusters are there", func() (bool, error) {
+	err := poll(w.t.Context(), 5*time.Minute, "the clusters are there", func() (bool, error) {
 		missing = nil
 		all := w.list(clusters)
 		for _, c := range all {

@@ -1,8 +1,12 @@
 package controlplane
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -63,10 +67,23 @@ spec:
   gateway: 10.100.1.1
 `
 
+// fresh is a folder with what copyhold init makes. The folder is removed with that of the command.
+var fresh = sync.OnceValue(func() string {
+	dir := filepath.Join(filepath.Dir(copyhold), "fresh")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		panic(err)
+	}
+	c := exec.Command(copyhold, "init")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("copyhold init: %v\n%s", err, out))
+	}
+	return dir
+})
+
 // baseOf is a repository as it runs before an edit, in namespaces of its own.
 func baseOf(t *testing.T, namespace string, e edit) repository {
-	r := repository{t, t.TempDir()}
-	r.must("init")
+	r := copyOf(t, fresh())
 	r.write("catalog/catalog.yaml", strings.ReplaceAll(catalogText, "NAMESPACE", namespace))
 	r.write("tenants/"+namespace+"/network.yaml", network+batch)
 	r.write("tenants/"+namespace+"/solar.yaml", solar)

@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := baseOf(t, "defaults-"+strings.NewReplacer(" ", "-", ",", "").Replace(c.name), edit{prepare: request(", size: small", "")})
-			w := newWorld(t, r.namespaces()...)
+			w := newWorld(t, r.tenant(), r.tenant()+"-classes")
 			if err := w.apply(r.render("catalog")); err != nil {
 				t.Fatal(err)
 			}

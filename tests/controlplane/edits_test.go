@@ -55,7 +55,7 @@ func TestPredictionsComeTrue(t *testing.T) {
 
 func try(t *testing.T, namespace string, e edit) outcome {
 	base := baseOf(t, namespace, e)
-	w := newWorld(t, base.namespaces()...)
+	w := newWorld(t, namespace, namespace+"-classes")
 	was := w.build(base)
 	if e.first != nil { // an edit that has been made before
 		e.first(base)
@@ -66,8 +66,9 @@ func try(t *testing.T, namespace string, e edit) outcome {
 	e.change(edited)
 	allocated(edited)
 	before := w.look()
-	predicted, words := prediction(edited.diff(base), nil)
-	expected, _ := prediction(edited.diff(base), before)
+	report := edited.diff(base)
+	predicted, words := prediction(report, nil)
+	expected, _ := prediction(report, before)
 
 	now, refused := w.makePlatform(edited, was)
 	atOnce := happened(before, w.look())

@@ -12,7 +12,7 @@ func TestUpgradeInTwoSteps(t *testing.T) {
 	t.Parallel()
 	const ns = "two-steps"
 	r := baseOf(t, ns, edit{})
-	w := newWorld(t, r.namespaces()...)
+	w := newWorld(t, r.tenant(), r.tenant()+"-classes")
 	was := w.build(r)
 	before := w.look()
 	actor.hold(ns, true)

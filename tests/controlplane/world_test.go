@@ -163,7 +163,7 @@ func (w *world) settle(since time.Time, names ...string) {
 	w.t.Helper()
 	var before string
 	var waiting string
-	err := poll(w.t.Context(), 2*time.Minute, "the world is at rest", func() (bool, error) {
+	err := poll(w.t.Context(), 5*time.Minute, "the world is at rest", func() (bool, error) {
 		if waiting = "the managers to come to rest"; live.watch.idle(w.namespaces...) < quiet {
 			return false, nil
 		}
