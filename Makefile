@@ -1,6 +1,7 @@
 # make demo       build, make a tenants repository in a temporary folder, render it
 # make test       everything: format, vet, linter, all tests
 # make cmp        copyhold under Argo CD's real plugin server: part of make test
+# make controlplane  what copyhold foretells, done by Cluster API on a real API server: part of make test
 # make test-long  2,000 random edits against Cluster API's own reconciler, where make test looks at 200
 # make test-fast  the inner loop: packages that need no heavy library
 # make bench      speed: wall, CPU and peak memory of the real command
@@ -16,7 +17,7 @@ export GOFLAGS ?= -buildvcs=false
 pure = ./render/diag ./render/strict ./render/request ./render/manifest ./catalog/ledger
 tool = go tool -modfile=tests/tools/go.mod
 
-.PHONY: build demo test test-long cmp test-fast race lint bench update crds
+.PHONY: build demo test test-long cmp controlplane test-fast race lint bench update crds
 
 build:
 	@mkdir -p .bin
@@ -29,11 +30,17 @@ demo: build
 test: lint race
 	go test ./...
 	@$(MAKE) --no-print-directory cmp
+	@$(MAKE) --no-print-directory controlplane
 
 # A module of its own: Argo CD's libraries and ours cannot be compiled together. make cmp ARGOCD_MAJOR=3 takes Argo CD 3's server.
 cmp:
 	@echo "tests/cmp: the first build of Argo CD's plugin server takes minutes; it is kept in Go's build cache and the user's cache folder"
 	cd tests/cmp && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
+
+# A module of its own, with the API server among its tools. It says what takes how long; CONTROLPLANE_LOGS=DIR keeps the programs' logs.
+controlplane:
+	@echo "tests/controlplane: the first build of the API server takes minutes; it is kept in the user's cache folder"
+	cd tests/controlplane && GOWORK=off go vet ./... && GOWORK=off go test -count=1 -timeout 30m
 
 # SEED=N looks at other edits; a failing run prints the seed it had.
 test-long:

@@ -89,10 +89,6 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 		return c.deleted(was), nil
 	}
 	d := c.diff(is)
-	if change, found := networkChanged(was, is); found && was.Manifest != nil {
-		d.Changes = append(d.Changes, change)
-		return d, nil
-	}
 	if was.Chart != nil || is.Chart != nil {
 		return c.written(d, was, is)
 	}
@@ -155,6 +151,7 @@ func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
 	}
 	c.address(d, was, is)
 	c.paused(d, was, is)
+	network(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
 	}
@@ -265,6 +262,13 @@ func (c *comparer) updateClasses() error {
 		}
 		if len(problems) > 0 {
 			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "class/refused", "Cluster API's webhook refuses the change of ClusterClass %s: %s", key, words(problems))}
+			continue
+		}
+		if problems, err = topology.UpdateTemplates(p.was, p.is, c.is.Schemas); err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "template/refused", "the API server refuses the change of a template of ClusterClass %s: %s", key, words(problems))}
 		}
 	}
 	return nil

@@ -222,6 +222,9 @@ func (x *explainer) field(f fieldProbe) (Effect, error) {
 		return e, nil
 	}
 	t, err := x.try(before, after)
+	if other, _, _ := after.Request.NetworkChange(before.Request); other != "" { // check --base refuses it, whatever it would do
+		t.Changes = []Change{{Action: Rejected}}
+	}
 	t.From, t.To = f.from, f.to
 	e.Tries = []Try{t}
 	return e, err

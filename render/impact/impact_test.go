@@ -97,7 +97,7 @@ func actions(r *impact.Report) string {
 	var out []string
 	for _, d := range r.Clusters {
 		for _, c := range d.Changes {
-			out = append(out, strings.TrimSpace(string(c.Action)+" "+c.Pool))
+			out = append(out, strings.Join(strings.Fields(string(c.Action)+" "+c.Pool+" "+c.Condition), " "))
 		}
 	}
 	if len(out) == 0 {

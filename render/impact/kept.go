@@ -10,15 +10,16 @@ import (
 	"copyhold.dev/copyhold/render/manifest"
 )
 
-// networkChanged finds other ranges for a running cluster. Neither Cluster API nor Kamaji refuses them, and nothing that runs takes them.
-func networkChanged(was, is *render.Cluster) (Change, bool) {
+// network tells of other ranges for a running cluster. Neither Cluster API nor Kamaji refuses them, and nothing that runs takes them. What
+// else they bring about, as where a patch makes a template of them, is told beside it.
+func network(d *Diff, was, is *render.Cluster) {
 	field, before, after := is.Request.NetworkChange(was.Request)
 	if field == "" {
-		return Change{}, false
+		return
 	}
 	at := is.Request.At("spec", "clusterNetwork", field)
-	return Change{Action: Rejected, Words: "the ranges and the domain of a cluster cannot be changed later: what runs keeps the addresses and names that it has, and copyhold check --base refuses the change",
-		Causes: []Cause{{At: at.String(), pos: at, Field: "clusterNetwork." + field, Before: before, After: after}}}, true
+	d.Changes = append(d.Changes, Change{Action: InPlace, Words: "the ranges and the domain of a cluster cannot be changed later: what runs keeps the addresses and names that it has, and copyhold check --base refuses the change",
+		Causes: []Cause{{At: at.String(), pos: at, Field: "clusterNetwork." + field, Before: before, After: after}}})
 }
 
 // readOnce finds an edit of what machines read by name when they are made: those that run would never take it. What may be read so is

@@ -122,7 +122,15 @@ type Change struct {
 	Hash         string       `json:"hash,omitempty"`         // rollout hash after the change
 	Acknowledged bool         `json:"acknowledged,omitempty"` // the ledger says that somebody has accepted this hash
 	Policy       string       `json:"policy,omitempty"`       // what applies to rollouts here: allow, warn or acknowledge
+	Condition    string       `json:"condition,omitempty"`    // on which it depends: see IfHeldBack
 }
+
+// Conditions of a change. Whether a worker pool with deferUpgrade is held back from an upgrade of its cluster stands in the management
+// cluster alone: the requests before and after a change have one version.
+const (
+	IfHeldBack     = "if-held-back"     // machines are replaced only if the pool is held back
+	UnlessHeldBack = "unless-held-back" // if the pool is held back, machines are replaced when deferUpgrade is taken away
+)
 
 // Cause is why something happens.
 type Cause struct {

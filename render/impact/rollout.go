@@ -18,6 +18,7 @@ type poolPair struct{ was, is topology.PartKey }
 type poolAnswer struct {
 	action      Action
 	words       string
+	condition   string
 	causes      []Cause
 	differences []Difference
 }
@@ -76,7 +77,8 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 	case (before.Deferred == "") != (after.Deferred == "") && onlyVersion(differences) && before.Version() == after.Version():
 		a.action, a.words = InPlace, after.Deferred+" is set: the pool keeps the version it has"
 		if before.Deferred != "" {
-			a.action, a.words = Rollout, fmt.Sprintf("%s is taken away: if the pool was held back, it moves to %s now", before.Deferred, after.Version())
+			a.action, a.condition = Rollout, IfHeldBack
+			a.words = fmt.Sprintf("%s is taken away: machines are replaced if the pool was held back from an upgrade, and move to %s; if not, nothing happens to them", before.Deferred, after.Version())
 		}
 	case !certain && unknown != "":
 		a.action, a.words = Unknown, undecided
@@ -99,6 +101,10 @@ func (c *comparer) workOut(was, is *render.Cluster, name string, before, after *
 		a.action, a.words = Unknown, join(a.words, undecided)
 	case unknown != "" && a.action.Rolls():
 		a.words = join(a.words, "what else changes depends on what only the management cluster knows ("+unknown+")")
+	}
+	if before.Deferred != "" && after.Deferred != "" && slices.Contains([]Action{Rollout, OnDelete, Latent}, a.action) {
+		a.condition = UnlessHeldBack
+		a.words = join(a.words, "if the pool is held back from an upgrade by "+after.Deferred+", this waits until that is taken away")
 	}
 	if second := secondRollout(before, after); second != "" && a.action == Rollout {
 		a.words = join(a.words, second)

@@ -143,6 +143,7 @@ func (c *comparer) pool(was, is *render.Cluster, name string, before, after *top
 			return nil, err
 		}
 		change.Action, change.Words, change.Causes, change.Differences = answer.action, answer.words, answer.causes, answer.differences
+		change.Condition = answer.condition
 		if change.Action != None {
 			out = append(out, change)
 		}

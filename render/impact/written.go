@@ -46,6 +46,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 	c.paused(d, was, is)
 	c.address(d, was, is)
 	c.endpoint(d, was, is)
+	network(d, was, is)
 	if err := c.writtenObjects(d, was, is, a, b); err != nil {
 		return nil, err
 	}

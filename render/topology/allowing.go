@@ -62,7 +62,7 @@ func allow(s *clusterv1.JSONSchemaProps, path []string) {
 
 // with is the class with another schema of its variables.
 func (c *Class) with(class *clusterv1.ClusterClass) *Class {
-	out := &Class{class: class, templates: c.templates, external: c.external, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
+	out := &Class{class: class, asWritten: c.written(), templates: c.templates, external: c.external, digest: c.digest, memo: newMemo[admitted](), wanted: c.wanted, partMemo: c.partMemo}
 	out.defaults = sync.OnceValue(out.readDefaults)
 	out.webhook = &admission.Cluster{Client: shelf{classes: []*clusterv1.ClusterClass{class}}}
 	return out

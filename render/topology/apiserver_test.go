@@ -325,6 +325,16 @@ func takeOver(o, before, after map[string]any) {
 	}
 }
 
+// unchangeable is why an object that is right by itself may not take the place of the one that is there.
+func (s *apiServer) unchangeable(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+	r, old := s.resources[o.GroupVersionKind()], &unstructured.Unstructured{}
+	old.SetGroupVersionKind(o.GroupVersionKind())
+	if r == nil || c.Get(ctx, client.ObjectKeyFromObject(o), old) != nil || r.admit(ctx, o.DeepCopy(), nil, true) != nil {
+		return nil
+	}
+	return r.admit(ctx, o.DeepCopy(), s.defaulted(old), true)
+}
+
 // stored is the object as it is kept when somebody writes it.
 func (s *apiServer) stored(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := o.DeepCopy()

@@ -64,6 +64,7 @@ var engine sync.Mutex
 // made and may be used from several goroutines.
 type Class struct {
 	class     *clusterv1.ClusterClass
+	asWritten *clusterv1.ClusterClass // class before WithDefaults; nil where that is class itself
 	templates map[templateKey]*manifest.Object
 	external  []clusterv1.ClusterClassPatch // patches by runtime extensions, which nobody can ask offline; class is without them
 	digest    string

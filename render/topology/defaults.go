@@ -74,6 +74,14 @@ func (c *Class) WithDefaults(d Defaults) (with *Class, fresh, gone []string) {
 	return c.with(class), fresh, slices.Sorted(maps.Keys(left))
 }
 
+// written is the ClusterClass that a management cluster has: recorded defaults are a cluster's own matter.
+func (c *Class) written() *clusterv1.ClusterClass {
+	if c.asWritten != nil {
+		return c.asWritten
+	}
+	return c.class
+}
+
 // Validate runs Cluster API's ClusterClass webhook again, for a class whose defaults were replaced.
 func (c *Class) Validate() []Problem {
 	if _, err := (&admission.ClusterClass{}).ValidateCreate(context.Background(), c.class); err != nil {

@@ -228,7 +228,7 @@ func annotated(md map[string]any, name string) bool {
 
 // SameClass reports whether two classes are one object, whatever their templates hold.
 func (c *Class) SameClass(other *Class) bool {
-	return sameJSON([]any{c.class.Spec, c.external}, []any{other.class.Spec, other.external})
+	return sameJSON([]any{c.written().Spec, c.external}, []any{other.written().Spec, other.external})
 }
 
 // ControlPlaneKey is the key of a Cluster's control plane and infrastructure.

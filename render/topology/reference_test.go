@@ -147,6 +147,11 @@ func (w *world) install(ctx context.Context, objects []*manifest.Object, key top
 		return refused, nil
 	}
 	for _, o := range templates {
+		if refused := w.server.unchangeable(ctx, w.client, o); refused != nil {
+			return refused, nil
+		}
+	}
+	for _, o := range templates {
 		if err := w.put(ctx, o); err != nil {
 			return nil, err
 		}

@@ -146,6 +146,9 @@ func (s *Schemas) Default(o *manifest.Object) (*manifest.Object, error) {
 	return out, nil
 }
 
+// emptiedWords is the problem with what Emptied finds, in words.
+const emptiedWords = "an object that had fields and is empty now: server-side apply makes null of it; take it away, or keep one of its fields"
+
 // Validate tells what an API server would refuse of an object: fields that the schema does not declare (server-side apply fails on
 // them, as it does in Cluster API's topology controller), wrong values, and CEL rules. With old it is a change that Cluster API applies:
 // the rules about changes hold too, and no object may be emptied (see Emptied).
@@ -187,7 +190,7 @@ func (s *Schemas) Validate(o, old *manifest.Object) ([]Problem, error) {
 	}
 	for _, e := range s.Emptied(old, given) {
 		if !e.Replaced {
-			out = append(out, Problem{Field: e.Field, Type: string(field.ErrorTypeInvalid), Detail: "an object that had fields and is empty now: server-side apply makes null of it; take it away, or keep one of its fields"})
+			out = append(out, Problem{Field: e.Field, Type: string(field.ErrorTypeInvalid), Detail: emptiedWords})
 		}
 	}
 	return out, nil

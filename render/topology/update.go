@@ -3,6 +3,8 @@ package topology
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -97,8 +99,37 @@ func UpdateClass(was, is *Class, clusters []*manifest.Object) ([]Problem, error)
 		}
 		s.clusters = append(s.clusters, cl)
 	}
-	if _, err := (&admission.ClusterClass{Client: s}).ValidateUpdate(context.Background(), was.class, is.class); err != nil {
+	if _, err := (&admission.ClusterClass{Client: s}).ValidateUpdate(context.Background(), was.written(), is.written()); err != nil {
 		return problemsOf(err), nil
 	}
 	return nil, nil
+}
+
+// UpdateTemplates asks the rules about changes of an API server for the templates of a class that keep their names: some kinds refuse
+// any change of their spec (KubevirtClusterTemplate does). The problems are those for which one is refused. What is wrong with a
+// template whatever it was before is not among them: it is wrong with what is made of it, too.
+func UpdateTemplates(was, is *Class, schemas *Schemas) ([]Problem, error) {
+	var out []Problem
+	for key, t := range is.templates {
+		old := was.templates[key]
+		if old == nil || Equal(old.Object["spec"], t.Object["spec"]) {
+			continue
+		}
+		alone, err := schemas.Validate(t, nil)
+		if err != nil {
+			return nil, err
+		}
+		problems, err := schemas.Validate(t, old)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range problems {
+			if !slices.Contains(alone, p) && p.Detail != emptiedWords { // that is about what Cluster API applies
+				p.Field = key.kind + " " + key.name + ": " + p.Field
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
+	return out, nil
 }
