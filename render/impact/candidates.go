@@ -98,7 +98,7 @@ func (c *comparer) candidates(was, is *render.Cluster, pool string) []candidate 
 		if old, now := f.get(was.Manifest), f.get(is.Manifest); !maps.Equal(old, now) {
 			alone := was.Manifest.DeepCopy()
 			f.set(alone, now)
-			cause, _ := c.byOverlay(was, is, func(o *manifest.Object) any { return f.get(o) }, Cause{Field: f.words, Before: old, After: now})
+			cause, _ := c.byOverlay(was, is, func(o *manifest.Object) any { return f.get(o) }, Cause{Field: f.words, Before: without(old, now), After: without(now, old)})
 			out = append(out, candidate{cause, alone})
 		}
 	}
@@ -204,6 +204,16 @@ func (c *comparer) poolCandidates(was, is *render.Cluster, pool string) []candid
 	return out
 }
 
+// without is what of one map the other has not, or has otherwise; nil when that is nothing.
+func without(m, other map[string]string) any {
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(k, v string) bool { was, ok := other[k]; return ok && was == v })
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
 // metadataChange says a change of a pool's metadata in the words of a request.
 func metadataChange(old, now map[string]any) (field string, before, after any) {
 	a, _ := old["metadata"].(map[string]any)
@@ -228,7 +238,7 @@ func classCauses(was, is *render.Cluster, before, after *topology.Pool, differen
 		out = append(out, Cause{Field: w, Class: true})
 	}
 	if len(out) == 0 {
-		out = append(out, Cause{Field: "class " + is.Class.Key().String(), Class: true})
+		out = append(out, theClass(is))
 	}
 	return out
 }

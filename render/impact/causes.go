@@ -9,6 +9,11 @@ import (
 	"copyhold.dev/copyhold/render/topology"
 )
 
+// theClass is a cause that lies in a cluster's class, and no closer.
+func theClass(is *render.Cluster) Cause {
+	return Cause{Field: "class " + is.Class.Key().String(), Class: true}
+}
+
 // overlayCause is a cause that lies in an overlay: at its place in the catalog, unless it is there no more.
 func (c *comparer) overlayCause(overlay string, of Cause) Cause {
 	field := "overlay " + overlay
@@ -47,7 +52,7 @@ func (c *comparer) settingCauses(was, is *render.Cluster, pool string, only ...s
 		out = append(out, c.poolCause(was, is, pool, field))
 	}
 	if len(out) == 0 {
-		out = append(out, Cause{Field: "class " + is.Class.Key().String(), Class: true})
+		out = append(out, theClass(is))
 	}
 	return out
 }
@@ -84,7 +89,7 @@ func (c *comparer) clusterCauses(was, is *render.Cluster) []Cause {
 		return []Cause{cause}
 	}
 	if was.Class.Digest() != is.Class.Digest() {
-		return []Cause{{Field: "class " + is.Class.Key().String(), Class: true}}
+		return []Cause{theClass(is)}
 	}
 	return nil
 }

@@ -94,7 +94,8 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 	}
 	switch {
 	case is.Class != nil && was.Class != nil && len(c.refused[is.Class.Key()]) > 0 && was.Class.Digest() != is.Class.Digest():
-		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster"})
+		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster",
+			Causes: []Cause{theClass(is)}})
 		return d, nil
 	case is.Manifest == nil || is.Hashes == nil:
 		return d, c.stuck(d, was, is)

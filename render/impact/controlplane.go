@@ -155,7 +155,7 @@ func (c *comparer) controlPlaneCauses(was, is *render.Cluster) []Cause {
 	}
 	if was.Class.Digest() != is.Class.Digest() {
 		if key, err := is.Class.ControlPlaneKey(was.Manifest); err == nil && key != base {
-			out = append(out, Cause{Field: "class " + is.Class.Key().String(), Class: true})
+			out = append(out, theClass(is))
 		}
 	}
 	return out

@@ -46,7 +46,7 @@ func (c *comparer) classAlone(d *Diff, was, is *render.Cluster) (judged bool, er
 	}
 	if len(problems) > 0 {
 		d.Changes = append(d.Changes, Change{Action: Frozen, Words: "the class no longer takes what the running cluster has (" + words(problems) + "): every later reconcile of it fails, so no scaling and no upgrade reaches it",
-			Causes: []Cause{{Field: "class " + is.Class.Key().String(), Class: true}}})
+			Causes: []Cause{theClass(is)}})
 		return true, nil
 	}
 	then := *was
