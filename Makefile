@@ -40,7 +40,7 @@ cmp:
 # A module of its own, with the API server among its tools. It says what takes how long; CONTROLPLANE_LOGS=DIR keeps the programs' logs.
 controlplane:
 	@echo "tests/controlplane: the first build of the API server takes minutes; it is kept in the user's cache folder"
-	cd tests/controlplane && GOWORK=off go vet ./... && GOWORK=off go test -count=1 -timeout 30m
+	cd tests/controlplane && GOWORK=off go vet ./... && GOWORK=off go test -count=1 -timeout 60m
 
 # SEED=N looks at other edits; a failing run prints the seed it had.
 test-long:

@@ -21,7 +21,7 @@ var requestEdits = []edit{
 	{name: "minor version up", change: request("v1.33.5", "v1.34.1")},
 	{name: "version and size up in one edit", change: both(request("v1.33.5", "v1.34.1"), request("size: small", "size: medium"))},
 	{name: "version up, two worker pools", prepare: twoPools, change: request("v1.33.5", "v1.34.1")},
-	{name: "version up, one of two worker pools deferred", prepare: both(twoPools, defer0), change: request("v1.33.5", "v1.34.1"), hash: held},
+	{name: "version up, one of two worker pools deferred", prepare: both(twoPools, defer0), change: request("v1.33.5", "v1.34.1")},
 	{name: "version and size up, worker pool deferred", prepare: defer0, change: both(request("v1.33.5", "v1.34.1"), request("size: small", "size: medium")), hash: held},
 	{name: "deferUpgrade set, no upgrade", change: defer0, hash: "the line loses the version"},
 	{name: "deferUpgrade taken away, no upgrade", prepare: defer0, change: request(", deferUpgrade: true", ""), hash: "the line has no version while the upgrade is deferred"},
