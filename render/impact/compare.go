@@ -74,7 +74,7 @@ func Compare(was, is *render.Fleet) (*Report, error) {
 type comparer struct {
 	was, is *render.Fleet
 
-	refused map[topology.Key]diag.List // class changes that Cluster API refuses, by class
+	refused map[topology.Key]refusal // changes of classes that are refused, whole or in part
 
 	mu    sync.Mutex
 	pools map[poolPair]*poolAnswer
@@ -92,11 +92,17 @@ func (c *comparer) cluster(was, is *render.Cluster) (*Diff, error) {
 	if was.Chart != nil || is.Chart != nil {
 		return c.written(d, was, is)
 	}
+	if is.Class != nil && was.Class != nil && was.Class.Digest() != is.Class.Digest() {
+		if r, ok := c.refused[is.Class.Key()]; ok {
+			return d, c.beside(d, r, was, is)
+		}
+	}
+	return c.classed(d, was, is)
+}
+
+// classed compares a cluster whose tier has a class, as it was and is.
+func (c *comparer) classed(d *Diff, was, is *render.Cluster) (*Diff, error) {
 	switch {
-	case is.Class != nil && was.Class != nil && len(c.refused[is.Class.Key()]) > 0 && was.Class.Digest() != is.Class.Digest():
-		d.Changes = append(d.Changes, Change{Action: Rejected, Words: first(c.refused[is.Class.Key()]) + ": the class stays as it is, and so does the cluster",
-			Causes: []Cause{theClass(is)}})
-		return d, nil
 	case is.Manifest == nil || is.Hashes == nil:
 		return d, c.stuck(d, was, is)
 	case was.Manifest == nil:
@@ -242,9 +248,10 @@ func (c *comparer) deleted(was *render.Cluster) *Diff {
 	return d
 }
 
-// updateClasses asks Cluster API's ClusterClass webhook about each class that changes, with the clusters that use it.
+// updateClasses asks Cluster API's ClusterClass webhook about each class that changes, with the clusters that use it, and the API server
+// about its templates.
 func (c *comparer) updateClasses() error {
-	c.refused = map[topology.Key]diag.List{}
+	c.refused = map[topology.Key]refusal{}
 	type pair struct{ was, is *topology.Class }
 	pairs := map[topology.Key]pair{}
 	clusters := map[topology.Key][]*manifest.Object{}
@@ -257,19 +264,19 @@ func (c *comparer) updateClasses() error {
 		clusters[is.Class.Key()] = append(clusters[is.Class.Key()], was.Manifest)
 	}
 	for key, p := range pairs {
-		problems, err := topology.UpdateClass(p.was, p.is, clusters[key])
+		r, err := topology.UpdateClass(p.was, p.is, clusters[key], c.is.Schemas)
 		if err != nil {
 			return err
 		}
-		if len(problems) > 0 {
-			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "class/refused", "Cluster API's webhook refuses the change of ClusterClass %s: %s", key, words(problems))}
-			continue
+		var why diag.List
+		if len(r.Class) > 0 {
+			why.Add(diag.Errorf(diag.Pos{}, "class/refused", "Cluster API's webhook refuses the change of ClusterClass %s: %s", key, words(r.Class)))
 		}
-		if problems, err = topology.UpdateTemplates(p.was, p.is, c.is.Schemas); err != nil {
-			return err
+		if len(r.Templates) > 0 {
+			why.Add(diag.Errorf(diag.Pos{}, "template/refused", "the API server refuses the change of a template of ClusterClass %s: %s", key, words(r.Templates)))
 		}
-		if len(problems) > 0 {
-			c.refused[key] = diag.List{diag.Errorf(diag.Pos{}, "template/refused", "the API server refuses the change of a template of ClusterClass %s: %s", key, words(problems))}
+		if len(why) > 0 {
+			c.refused[key] = refusal{why, r.Left}
 		}
 	}
 	return nil

@@ -200,7 +200,7 @@ func (c *comparer) reach(r *Report) []Class {
 	}
 	var out []Class
 	for key, k := range classes {
-		for _, f := range c.refused[key] {
+		for _, f := range c.refused[key].why {
 			k.Words = append(k.Words, f.Message)
 		}
 		out = append(out, *k)

@@ -34,25 +34,32 @@ func (c *comparer) classAlone(d *Diff, was, is *render.Cluster) (judged bool, er
 	if was.Manifest == nil || was.Class == nil || is.Class == nil || was.Class.Key() != is.Class.Key() || was.Class.Digest() == is.Class.Digest() {
 		return false, nil
 	}
-	manifest, problems, err := is.Class.Admit(was.Manifest)
+	then, problems, err := c.under(is.Class, was)
 	if err != nil {
 		return false, err
-	}
-	var pools map[string]*topology.Pool
-	if len(problems) == 0 {
-		if pools, problems, err = is.Class.Pools(manifest); err != nil {
-			return false, err
-		}
 	}
 	if len(problems) > 0 {
 		d.Changes = append(d.Changes, Change{Action: Frozen, Words: "the class no longer takes what the running cluster has (" + words(problems) + "): every later reconcile of it fails, so no scaling and no upgrade reaches it",
 			Causes: []Cause{theClass(is)}})
 		return true, nil
 	}
-	then := *was
-	then.Class, then.Manifest = is.Class, manifest
-	if then.Hashes, then.Accepts, err = topology.Hashes(pools, c.is.Schemas); err != nil {
-		return false, err
+	return true, c.judge(d, was, then)
+}
+
+// under is a cluster, with its Cluster as it is, in a management cluster with another class. With problems there is none.
+func (c *comparer) under(class *topology.Class, of *render.Cluster) (*render.Cluster, []topology.Problem, error) {
+	manifest, problems, err := class.Admit(of.Manifest)
+	if err != nil || len(problems) > 0 {
+		return nil, problems, err
 	}
-	return true, c.judge(d, was, &then)
+	pools, problems, err := class.Pools(manifest)
+	if err != nil || len(problems) > 0 {
+		return nil, problems, err
+	}
+	then := *of
+	then.Class, then.Manifest = class, manifest
+	if then.Hashes, then.Accepts, err = topology.Hashes(pools, c.is.Schemas); err != nil {
+		return nil, nil, err
+	}
+	return &then, nil, nil
 }

@@ -50,6 +50,13 @@ var (
 	deferring = edit{solar, "size: small", "size: small\n      deferUpgrade: true"}
 )
 
+// Edits of a class that are refused: of a template that may not change, and of a worker class that another cluster has.
+var (
+	refusedTemplate = edit{classFile, "metadata: {name: demo-cluster, namespace: platform}\nspec: {template: {spec: {}}}", "metadata: {name: demo-cluster, namespace: platform}\nspec: {template: {spec: {sshKeys: {configRef: {name: keys}}}}}"}
+	gpuLunar        = edit{"tenants/quark-dev/lunar.yaml", "", lunarText + "  workers:\n    md-0: {replicas: 1, class: gpu}\n"}
+	refusedClass    = edit{classFile, "    - class: gpu\n", "    - class: gpu2\n"}
+)
+
 var verdicts = []verdict{
 	{name: "nothing", want: "none"},
 
@@ -130,7 +137,10 @@ var verdicts = []verdict{
 	{name: "a bootstrap template", edits: []edit{{classFile, "[sleep 1]", "[sleep 2]"}}, want: "latent md-0"},
 	{name: "the control plane's template", edits: []edit{{classFile, "network: {serviceType: LoadBalancer}", "network: {serviceType: NodePort}"}}, want: "control-plane"},
 	{name: "a default of the control plane written out", edits: []edit{{classFile, "kubelet: {}", "kubelet: {}\n      registry: registry.k8s.io"}}, want: "none"},
-	{name: "the infrastructure's template", edits: []edit{{classFile, "metadata: {name: demo-cluster, namespace: platform}\nspec: {template: {spec: {}}}", "metadata: {name: demo-cluster, namespace: platform}\nspec: {template: {spec: {sshKeys: {configRef: {name: keys}}}}}"}}, want: "rejected"},
+	{name: "the infrastructure's template", edits: []edit{refusedTemplate}, want: "rejected"},
+	{name: "the infrastructure's template, and a size", edits: []edit{refusedTemplate, {solar, "size: small", "size: medium"}}, want: "rejected, rollout md-0"},
+	{name: "the infrastructure's template, and one of machines under its name", edits: []edit{refusedTemplate, {classFile, "cpu: {cores: 2}", "cpu: {cores: 3}"}}, want: "rejected, latent md-0"},
+	{name: "the infrastructure's template, and what a patch writes", edits: []edit{refusedTemplate, {classFile, "value: 4}", "value: 6}"}}, given: []edit{{solar, "size: small", "size: medium"}}, want: "rejected, rollout md-0"},
 	{name: "a worker class that is not this cluster's", edits: []edit{{classFile, "cpu: {cores: 16}", "cpu: {cores: 32}"}}, want: "none"},
 	{name: "a provider's new default", edits: []edit{newDefault}, want: "none"},
 	{name: "a provider's new default where the old one is written out", given: []edit{{classFile, demoVM, demoVM + "      virtualMachineBootstrapCheck: {checkStrategy: ssh}\n"}}, edits: []edit{newDefault}, want: "in-place md-0"},
@@ -152,6 +162,11 @@ var verdicts = []verdict{
 	{name: "the order of deletion of the worker class", edits: []edit{{classFile, "    - class: pool\n      bootstrap:", "    - class: pool\n      deletion: {order: Newest}\n      bootstrap:"}}, want: "in-place md-0"},
 	{name: "a worker class in use that goes", given: []edit{{solar, "size: small", "size: small\n      class: gpu"}}, edits: []edit{{classFile, "    - class: gpu\n", "    - class: gpu2\n"}}, want: "rejected"},
 	{name: "a template that is not there", edits: []edit{{classFile, "kind: KubevirtMachineTemplate, name: demo-vm", "kind: KubevirtMachineTemplate, name: gone"}}, want: "rejected"},
+	{name: "a worker class in use that goes, of another cluster", given: []edit{gpuLunar}, edits: []edit{refusedClass}, want: "rejected, rejected"},
+	{name: "a worker class in use that goes, of another cluster, and a size", given: []edit{gpuLunar}, edits: []edit{refusedClass, {solar, "size: small", "size: medium"}}, want: "rejected, rollout md-0, rejected"},
+	{name: "a worker class in use that goes, of another cluster, and a template under its name", given: []edit{gpuLunar}, edits: []edit{refusedClass, {classFile, "cpu: {cores: 2}", "cpu: {cores: 3}"}}, want: "rejected, latent md-0, rejected"},
+	{name: "a worker class in use that goes, and its template under its name", given: []edit{gpuLunar}, edits: []edit{refusedClass, {classFile, "cpu: {cores: 16}", "cpu: {cores: 18}"}}, want: "rejected, rejected, latent md-0"},
+	{name: "a worker class in use that goes, of another cluster, and what a patch writes", given: []edit{gpuLunar, {solar, "size: small", "size: medium"}}, edits: []edit{refusedClass, {classFile, "value: 4}", "value: 6}"}}, want: "rejected, rejected"},
 	{name: "another kind of control plane", edits: []edit{{classFile, "kind: KamajiControlPlaneTemplate, name: demo-cp", "kind: OtherControlPlaneTemplate, name: demo-cp"}, {classFile, "kind: KamajiControlPlaneTemplate\nmetadata: {name: demo-cp", "kind: OtherControlPlaneTemplate\nmetadata: {name: demo-cp"}}, want: "rejected"},
 	{name: "another class that makes other machines", given: []edit{{solar, "size: small", "size: medium"}}, edits: []edit{{solar, "tier: demo", "tier: other"}}, want: "control-plane, rollout md-0"},
 	{name: "an image newer than the control plane", edits: []edit{{classFile, "node:v1.34.1", "node:v1.35.0"}}, want: "latent md-0, image-skew md-0"},

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,48 +89,88 @@ func settled(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
+// Refused is what of a change of a ClusterClass and its templates is refused, and by whom.
+type Refused struct {
+	Class     []Problem // by Cluster API's admission of ClusterClasses
+	Templates []Problem // by an API server, for templates that keep their names
+	Left      *Class    // what there is once all that is not refused has been applied; nil when nothing is refused
+}
+
 // UpdateClass runs Cluster API's admission of a change to a ClusterClass (core/webhooks/admission/clusterclass.go) that these Clusters
-// use. The problems are those for which it is refused.
-func UpdateClass(was, is *Class, clusters []*manifest.Object) ([]Problem, error) {
+// use, and asks an API server's rules about changes for the templates that it keeps: some kinds refuse any change of their spec
+// (KubevirtClusterTemplate does).
+func UpdateClass(was, is *Class, clusters []*manifest.Object, schemas *Schemas) (Refused, error) {
 	s := shelf{}
 	for _, o := range clusters {
 		cl := clusterv1.Cluster{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &cl); err != nil {
-			return nil, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
+			return Refused{}, fmt.Errorf("reading Cluster %s: %w", o.GetName(), err)
 		}
 		s.clusters = append(s.clusters, cl)
 	}
+	var r Refused
 	if _, err := (&admission.ClusterClass{Client: s}).ValidateUpdate(context.Background(), was.written(), is.written()); err != nil {
-		return problemsOf(err), nil
+		r.Class = problemsOf(err)
 	}
-	return nil, nil
-}
-
-// UpdateTemplates asks the rules about changes of an API server for the templates of a class that keep their names: some kinds refuse
-// any change of their spec (KubevirtClusterTemplate does). The problems are those for which one is refused. What is wrong with a
-// template whatever it was before is not among them: it is wrong with what is made of it, too.
-func UpdateTemplates(was, is *Class, schemas *Schemas) ([]Problem, error) {
-	var out []Problem
+	kept := map[templateKey]bool{}
 	for key, t := range is.templates {
 		old := was.templates[key]
 		if old == nil || Equal(old.Object["spec"], t.Object["spec"]) {
 			continue
 		}
-		alone, err := schemas.Validate(t, nil)
+		problems, err := refusesEdit(old, t, schemas)
 		if err != nil {
-			return nil, err
-		}
-		problems, err := schemas.Validate(t, old)
-		if err != nil {
-			return nil, err
+			return Refused{}, err
 		}
 		for _, p := range problems {
-			if !slices.Contains(alone, p) && p.Detail != emptiedWords { // that is about what Cluster API applies
-				p.Field = key.kind + " " + key.name + ": " + p.Field
-				out = append(out, p)
-			}
+			p.Field = key.kind + " " + key.name + ": " + p.Field
+			r.Templates, kept[key] = append(r.Templates, p), true
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
-	return out, nil
+	slices.SortStableFunc(r.Templates, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
+	if len(r.Class) > 0 || len(kept) > 0 {
+		r.Left = left(was, is, len(r.Class) > 0, kept)
+	}
+	return r, nil
 }
+
+// refusesEdit asks for a template that keeps its name. What is wrong with it whatever it was before is not said: it is wrong with what is
+// made of it, too.
+func refusesEdit(was, is *manifest.Object, schemas *Schemas) ([]Problem, error) {
+	alone, err := schemas.Validate(is, nil)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := schemas.Validate(is, was)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(problems, func(p Problem) bool {
+		return slices.Contains(alone, p) || p.Detail == emptiedWords // that is about what Cluster API applies
+	}), nil
+}
+
+// left is a class after a change of which the ClusterClass, or some templates, are refused.
+func left(was, is *Class, class bool, refused map[templateKey]bool) *Class {
+	from := is
+	if class {
+		from = was
+	}
+	templates := maps.Clone(from.templates)
+	for key := range templates {
+		switch {
+		case refused[key]:
+			templates[key] = was.templates[key]
+		case is.templates[key] != nil:
+			templates[key] = is.templates[key]
+		}
+	}
+	out := from.with(from.written())
+	out.templates, out.wanted, out.partMemo = templates, newMemo[generated](), &partMemo{}
+	if out.digest = out.sum(); out.SameClass(was) && maps.EqualFunc(templates, was.templates, sameTemplate) {
+		out.digest = was.digest
+	}
+	return out
+}
+
+func sameTemplate(a, b *manifest.Object) bool { return Equal(a.Object, b.Object) }
