@@ -2,8 +2,10 @@ package topology_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -111,17 +113,22 @@ func (p *player) play(pairs int) {
 	for pairs > 0 && !p.Failed() {
 		want := min(perStep, pairs)
 		if !p.populate(ctx, want) { // the class has become one that nothing runs on
-			p.tally.add("worlds begun anew")
-			p.repo, p.world, p.history = newRepository(p.T, p.repo.file), newWorld(p.T), nil
-			if refused, err := p.world.install(ctx, p.repo.class, p.repo.key); refused != nil || err != nil {
-				p.Fatal(refused, err)
-			}
+			p.anew(ctx)
 			continue
 		}
 		edited := p.repo.copy()
 		done := p.edit(edited)
 		p.history = append(p.history, done[""]...)
 		pairs -= p.step(ctx, edited, done)
+	}
+}
+
+// anew begins another world.
+func (p *player) anew(ctx context.Context) {
+	p.tally.add("worlds begun anew")
+	p.repo, p.world, p.history = newRepository(p.T, p.repo.file), newWorld(p.T), nil
+	if refused, err := p.world.install(ctx, p.repo.class, p.repo.key); refused != nil || err != nil {
+		p.Fatal(refused, err)
 	}
 }
 
@@ -194,7 +201,11 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 	for _, d := range report.Clusters {
 		diffs[d.Name] = d
 	}
-	refused, err := p.world.install(ctx, edited.class, edited.key)
+	rendered := !slices.ContainsFunc(slices.Collect(maps.Values(is.Clusters)), func(c *render.Cluster) bool { return c.Class == nil })
+	refused := errors.New("the class is not rendered")
+	if rendered {
+		refused, err = p.world.install(ctx, edited.class, edited.key)
+	}
 	broken := err // a class that the webhook takes and the reconciler does not: every cluster of it stands still
 	next := edited
 	if refused != nil || broken != nil {
@@ -205,11 +216,12 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 		pair := pair{name: name, done: append(slices.Clone(done[""]), done[name]...), was: was.Clusters[namespace+"/"+name], is: is.Clusters[namespace+"/"+name], diff: diffs[name]}
 		p.memo(p.repo, pair.was, was)
 		p.memo(edited, pair.is, is)
-		if refused == nil && broken == nil {
+		if broken == nil && rendered {
 			p.carryOut(ctx, &pair)
 		} else {
-			pair.refused, pair.failed = refused, broken
+			pair.failed = broken
 		}
+		pair.refused = errors.Join(pair.refused, refused)
 		if complaint := pair.judge(); complaint != "" {
 			p.Errorf("%s\n%s", complaint, p.tell(pair))
 		}
@@ -224,6 +236,9 @@ func (p *player) step(ctx context.Context, edited *repository, done map[string][
 		}
 	}
 	p.repo = next
+	if refused != nil && rendered && broken == nil && !p.Failed() { // no tree has the class as it is then
+		p.anew(ctx)
+	}
 	return compared
 }
 

@@ -117,8 +117,8 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// install brings a ClusterClass and its templates to the given state. refused is what the ClusterClass webhook has against it: then
-// nothing is done.
+// install brings a ClusterClass and its templates to the given state, but for what is refused: by the ClusterClass webhook, or by the API
+// server for a template.
 func (w *world) install(ctx context.Context, objects []*manifest.Object, key topology.Key) (refused, err error) {
 	var templates []*manifest.Object
 	class := &clusterv1.ClusterClass{}
@@ -143,18 +143,18 @@ func (w *world) install(ctx context.Context, objects []*manifest.Object, key top
 	} else {
 		return nil, err
 	}
-	if refused != nil {
-		return refused, nil
-	}
+	stays := refused != nil
 	for _, o := range templates {
-		if refused := w.server.unchangeable(ctx, w.client, o); refused != nil {
-			return refused, nil
+		if unchangeable := w.server.unchangeable(ctx, w.client, o); unchangeable != nil {
+			refused = errors.Join(refused, unchangeable)
+			continue
 		}
-	}
-	for _, o := range templates {
 		if err := w.put(ctx, o); err != nil {
 			return nil, err
 		}
+	}
+	if stays {
+		return refused, nil
 	}
 	if fresh {
 		class.Generation = 1
@@ -168,10 +168,10 @@ func (w *world) install(ctx context.Context, objects []*manifest.Object, key top
 	}
 	for range 2 { // the first round of a new class finds out that it is not paused
 		if _, err := (&clusterclass.Reconciler{Client: w.client}).Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(class)}); err != nil {
-			return nil, err
+			return refused, err
 		}
 	}
-	return nil, nil
+	return refused, nil
 }
 
 // put creates or replaces an object.
