@@ -62,15 +62,17 @@ func TestGateSilence(t *testing.T) {
 
 // What was found is said, whoever does not answer afterwards.
 func TestGateSilentEvents(t *testing.T) {
-	wanted, w := wantedOf(t, repository(t, bigger), "tenants/dynamo-prod"), worldOf(t, repository(t))
+	wanted, w := wantedOf(t, repository(t, newClass), "tenants/dynamo-prod"), worldOf(t, repository(t))
+	ctx, end := context.WithCancelCause(t.Context())
+	w.until, w.patience = ctx, time.Hour
 	tried := 0
 	w.funcs = interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
 		tried++
+		end(errors.New("the time is up"))
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	w.patience, w.deadline = time.Hour, time.Second
-	says(t, w.run(t, wanted), "1 worker pool WILL ROLL (4 machines)\n", "wrote 0 of 1 Events\n", "Events could not be written: the API server did not answer all that was asked within 1s: ", "!ERROR")
+	says(t, w.run(t, wanted), "3 worker pools WILL ROLL (5 machines)\n", "wrote 0 of 3 Events\n", "Events could not be written: the time is up (", "!ERROR")
 	if tried != 1 {
 		t.Errorf("an API server that does not answer was asked %d times", tried)
 	}

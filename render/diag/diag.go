@@ -73,7 +73,7 @@ func Warnf(pos Pos, name, format string, args ...any) Finding {
 
 // Hintf returns the finding with its way out.
 func (f Finding) Hintf(format string, args ...any) Finding {
-	f.Hint = fmt.Sprintf(format, args...)
+	f.Hint = OneLine(fmt.Sprintf(format, args...))
 	return f
 }
 
