@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"regexp"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -14,7 +15,7 @@ type Gate struct {
 	Mode             GateMode `json:"mode,omitempty"`             // warn when left out
 	Namespace        string   `json:"namespace,omitempty"`        // where the platform application's hook runs
 	ImagePullSecrets []string `json:"imagePullSecrets,omitempty"` // names of Secrets, in each namespace that a hook runs in
-	DeadlineSeconds  *int64   `json:"deadlineSeconds,omitempty"`  // of one run; 300 when left out
+	DeadlineSeconds  *int64   `json:"deadlineSeconds,omitempty"`  // of one Job, from its start to its end; 300 when left out
 }
 
 // GateMode says what a gate does.
@@ -29,13 +30,17 @@ const (
 // On reports whether hooks are rendered.
 func (g *Gate) On() bool { return g != nil && g.Mode != GateOff }
 
-// Deadline is how many seconds one run may take.
+// Deadline is how many seconds one Job may take, after which Kubernetes ends it.
 func (g *Gate) Deadline() int64 {
 	if g.DeadlineSeconds == nil {
 		return 300
 	}
 	return *g.DeadlineSeconds
 }
+
+// RunTime is how much of that the gate itself may take: four fifths. The rest is for its pod to start, so that a gate that is too slow says so
+// itself, and is not ended without a word.
+func (g *Gate) RunTime() time.Duration { return time.Duration(g.Deadline()) * time.Second * 4 / 5 }
 
 // FansOut reports whether the platform application has a gate: it changes ClusterClasses, and so clusters that are not its own.
 func (c *Catalog) FansOut() bool {

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/plugin"
 	"copyhold.dev/copyhold/render/gate"
 )
@@ -22,7 +25,7 @@ import (
 // gateOptions are the flags of copyhold gate.
 type gateOptions struct {
 	wanted, digest, kubeconfig string
-	patience                   time.Duration
+	patience, deadline         time.Duration
 }
 
 func (a *app) gateCommand() *cobra.Command {
@@ -38,7 +41,7 @@ It runs as the PreSync hook that render prints when the catalog has a gate; what
 It is advisory: a rollout that it finds is no error. What holds a rollout back is policy.rollouts: acknowledge.
 
 Exit codes: 0 it looked, whatever it found, or an Event says what it could not look at; 2 wrong usage; 3 it could not look, or what is
-wanted does not read.`,
+wanted does not read. Where the policy is acknowledge, to look nowhere is 3 even with an Event.`,
 		Example: `  copyhold gate --wanted /wanted
   copyhold render tenants/photon-prod -o json |
     jq -r '.items[] | select(.kind == "ConfigMap").data[]' | copyhold gate --wanted - --kubeconfig ~/.kube/config`,
@@ -49,6 +52,7 @@ wanted does not read.`,
 	c.Flags().StringVar(&o.digest, "digest", "", "sha256 of what is wanted, which is refused when it has another")
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the management cluster (default: as a pod in it)")
 	c.Flags().DurationVar(&o.patience, "patience", time.Minute, "how long an API server that does not answer is asked again")
+	c.Flags().DurationVar(&o.deadline, "deadline", (&catalog.Gate{}).RunTime(), "how long all of it may take; the hook has four fifths of its Job's deadline")
 	return c
 }
 
@@ -58,6 +62,9 @@ func (a *app) gate(ctx context.Context, o gateOptions) error {
 	}
 	if o.patience < 0 {
 		return usageError{fmt.Errorf("patience %s, want 0 or more", o.patience), "copyhold gate --help"}
+	}
+	if o.deadline <= 0 {
+		return usageError{fmt.Errorf("deadline %s, want more than 0", o.deadline), "copyhold gate --help"}
 	}
 	text, err := a.readWanted(o.wanted)
 	if err != nil {
@@ -81,7 +88,10 @@ func (a *app) gate(ctx context.Context, o gateOptions) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	g := plugin.Gate{API: api, Log: a.stdout, Now: time.Now, Patience: o.patience}
+	// A Job that is late is told to end before it is ended: there is time to say what was not looked at.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	g := plugin.Gate{API: api, Server: config.Host, Log: a.stdout, Now: time.Now, Patience: o.patience, Deadline: o.deadline}
 	return g.Run(ctx, wanted)
 }
 
@@ -89,6 +99,9 @@ func (a *app) gate(ctx context.Context, o gateOptions) error {
 func (o gateOptions) config() (*restclient.Config, error) {
 	if o.kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+		if clientcmd.IsEmptyConfig(err) { // whose own words are of an environment variable that is not read
+			return nil, fmt.Errorf("reading the kubeconfig: %s names no API server", o.kubeconfig)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 		}
@@ -99,7 +112,7 @@ func (o gateOptions) config() (*restclient.Config, error) {
 		return nil, usageError{errors.New("no --kubeconfig, and this is no pod of a management cluster"), "copyhold gate --help"}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reaching the management cluster as a pod in it: %w", err)
+		return nil, fmt.Errorf("reaching the management cluster as a pod in it, by its ServiceAccount's token: %w", err)
 	}
 	return config, nil
 }

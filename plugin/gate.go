@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"net/http"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -20,6 +20,7 @@ import (
 
 // API is what the gate asks of an API server.
 type API interface {
+	RESTMapper() meta.RESTMapper
 	Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error
 	List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error
 	Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error
@@ -40,17 +41,23 @@ func NewAPI(config *restclient.Config) (API, error) {
 
 // Gate compares what an application wants with what runs, writes the report to log, and an Event beside each Cluster whose machines are
 // at stake. What it finds is no error: the gate is advisory. The error is for when it could not look, and could not leave an Event that
-// says so either: it passes only when it leaves a trace.
+// says so either: it passes only when it leaves a trace. Where the policy wants each rollout accepted, the Event is not enough.
 type Gate struct {
 	API      API
+	Server   string // where the API server is, for messages
 	Log      io.Writer
 	Now      func() time.Time
 	Patience time.Duration // how long an API server that does not answer is asked again
+	Deadline time.Duration // how long all of it may take; 0: any time
 }
 
 // Run does it.
 func (g *Gate) Run(ctx context.Context, w gate.Wanted) error {
-	look := &look{Gate: g, ctx: ctx, wanted: w}
+	ctx, done := g.within(ctx, g.Deadline)
+	defer done()
+	looking, stop := g.within(ctx, g.Deadline*3/4) // the rest is for Events
+	defer stop()
+	look := &look{Gate: g, ctx: looking, wanted: w}
 	live, err := look.all()
 	if err != nil {
 		return fmt.Errorf("NOT CHECKED: nobody knows what this sync of %s does to machines: %w", w.Application, err)
@@ -58,7 +65,7 @@ func (g *Gate) Run(ctx context.Context, w gate.Wanted) error {
 	report := gate.Compare(w, live)
 	if len(report.Outcomes) > 0 { // machines are counted only where it matters
 		if err := look.machines(report); err != nil {
-			look.gap("the number of machines: "+err.Error(), "")
+			look.gap(gate.Gap{What: "the number of machines: " + err.Error()})
 		}
 		report = gate.Compare(w, look.live)
 	}
@@ -68,9 +75,25 @@ func (g *Gate) Run(ctx context.Context, w gate.Wanted) error {
 	return g.announce(ctx, report)
 }
 
+// within bounds what is asked of the API server, and says so when the time is up.
+func (g *Gate) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s did not answer all that was asked within %s: where it is only slow, give the gate more time, with gate.deadlineSeconds in the catalog or --deadline", g.server(), d))
+}
+
+// server names the API server in a message.
+func (g *Gate) server() string {
+	if g.Server == "" {
+		return "the API server"
+	}
+	return "the API server at " + g.Server
+}
+
 // announce writes the Events of a report.
 func (g *Gate) announce(ctx context.Context, r gate.Report) error {
-	s := scribe{Gate: g, ctx: ctx, job: r.Wanted.Job, refused: map[string]bool{}}
+	s := scribe{Gate: g, ctx: ctx, wanted: r.Wanted, refused: map[string]gate.Gap{}}
 	events := r.Events()
 	for _, e := range events {
 		s.write(e)
@@ -80,57 +103,79 @@ func (g *Gate) announce(ctx context.Context, r gate.Report) error {
 		told = s.notChecked(r)
 	}
 	s.report(len(events))
-	if r.Blind() && !told {
+	switch {
+	case r.Blind() && !told:
 		return errors.New("NOT CHECKED: no Cluster could be looked at, and no Event says so")
+	case r.Blind() && r.Wanted.Acknowledge:
+		return errors.New("NOT CHECKED: no Cluster could be looked at, and the policy acknowledge lets no rollout pass that nobody has seen")
 	}
 	return nil
 }
 
+// longestCall is how long one call may take. An API server that takes a connection and says nothing would be waited for without end.
+const longestCall = 30 * time.Second
+
 // ask does a call until it is answered. What an API server refuses is an answer.
-func (g *Gate) ask(ctx context.Context, call func(context.Context) error) error {
+func ask[T any](ctx context.Context, g *Gate, call func(context.Context) (T, error)) (T, error) {
 	const first, longest = 100 * time.Millisecond, 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, max(g.Patience, time.Millisecond)+30*time.Second) // the last call may have begun just before
-	defer cancel()
 	began := g.Now()
 	for pause := first; ; pause = min(2*pause, longest) {
-		err := call(ctx)
+		v, err := once(ctx, call)
 		if err == nil || answered(err) {
-			return err
+			return v, err
 		}
-		if g.Now().Sub(began)+pause > g.Patience {
-			return fmt.Errorf("the API server has not answered for %s: %w", g.Patience, err)
+		if ctx.Err() == nil && g.Now().Sub(began)+pause > g.Patience {
+			return v, fmt.Errorf("%s has not answered for %s: %w", g.server(), g.Patience, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the API server does not answer: %w", err)
+			return v, fmt.Errorf("%w (%v)", context.Cause(ctx), err)
 		case <-time.After(pause):
 		}
 	}
 }
 
+// once does a call, and leaves it alone when its time is up: the client looks for kinds without regard to a context.
+func once[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestCall)
+	defer cancel()
+	c := make(chan answer, 1)
+	go func() {
+		v, err := call(ctx)
+		c <- answer{v, err}
+	}()
+	select {
+	case a := <-c:
+		return a.v, a.err
+	case <-ctx.Done():
+		var none T
+		return none, errSilent
+	}
+}
+
+var errSilent = errors.New("the last call got no answer")
+
 // answered reports whether asking again would get the same answer.
 func answered(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || absent(err) ||
-		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsAlreadyExists(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotAcceptable(err)
+	if absent(err) {
+		return true
+	}
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) {
+		return false
+	}
+	code := s.Status().Code
+	return code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
 }
+
+// noSuchKind reports whether the API server does not have a kind that was to be listed.
+func noSuchKind(err error) bool { return absent(err) || apierrors.IsNotFound(err) }
 
 // absent reports whether the API server has no such kind.
 func absent(err error) bool {
 	return meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err)
-}
-
-// hide notes that a namespace's Clusters could not be read.
-func (l *look) hide(ns string) {
-	if l.live.Unseen == nil {
-		l.live.Unseen = map[string]bool{}
-	}
-	l.live.Unseen[ns] = true
-}
-
-// gap notes something that could not be looked at, once.
-func (l *look) gap(what, hint string) {
-	g := gate.Gap{What: what, Hint: hint}
-	if !slices.Contains(l.live.Gaps, g) {
-		l.live.Gaps = append(l.live.Gaps, g)
-	}
 }

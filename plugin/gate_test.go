@@ -41,7 +41,7 @@ func refusing(verb, resource string, namespaces ...string) func(ns, of string) e
 	return func(ns, of string) error {
 		for _, n := range append(namespaces, map[bool][]string{true: {ns}}[len(namespaces) == 0]...) {
 			if n == ns && of == resource {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("cannot "+verb))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("User %q cannot %s resource %q", "system:serviceaccount:"+ns, verb, resource))
 			}
 		}
 		return nil

@@ -93,6 +93,7 @@ type world struct {
 	objects  map[string]*unstructured.Unstructured // by kind namespace/name
 	funcs    interceptor.Funcs
 	patience time.Duration
+	until    context.Context // the run's, or nil
 	unhashed string // a cluster of whose worker pool nobody can tell offline
 }
 
@@ -200,7 +201,11 @@ func (w *world) run(t *testing.T, wanted gate.Wanted) string {
 	plain := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(objects...).Build()
 	var log strings.Builder
 	g := Gate{API: interceptor.NewClient(plain, w.funcs), Log: &log, Now: func() time.Time { return time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC) }, Patience: w.patience}
-	err := g.Run(t.Context(), wanted)
+	ctx := w.until
+	if ctx == nil {
+		ctx = t.Context()
+	}
+	err := g.Run(ctx, wanted)
 	var events eventsv1.EventList
 	if err := plain.List(context.Background(), &events); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,9 @@ package plugin
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -62,7 +64,11 @@ func ReadParameters(environ []string) (Parameters, diag.List) {
 	var list []parameter
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&list); err != nil {
+	err := d.Decode(&list)
+	if _, after := d.Token(); err == nil && after != io.EOF {
+		err = errors.New("there is more after the list")
+	}
+	if err != nil {
 		found.Add(diag.Errorf(diag.Pos{}, "plugin/bad-parameter", "%s, which Argo CD sets, does not read: %v", envParameters, err))
 		return p, found
 	}

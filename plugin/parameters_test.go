@@ -28,6 +28,8 @@ func TestReadParameters(t *testing.T) {
 		{"twice", []string{`ARGOCD_APP_PARAMETERS=[{"name":"kinds","array":["Cluster"]},{"name":"kinds","array":["SubnetClaim"]}]`}, Parameters{Kinds: []string{"SubnetClaim"}}, "plugin/bad-parameter"},
 		{"no list", []string{`ARGOCD_APP_PARAMETERS={}`}, Parameters{}, "plugin/bad-parameter"},
 		{"cut off", []string{`ARGOCD_APP_PARAMETERS=[{"name":`}, Parameters{}, "plugin/bad-parameter"},
+		{"two lists", []string{`ARGOCD_APP_PARAMETERS=[{"name":"clusters","array":["solar"]}] [{"name":"clusters","array":["lunar"]}]`}, Parameters{}, "plugin/bad-parameter"},
+		{"more than a list", []string{`ARGOCD_APP_PARAMETERS=[{"name":"clusters","array":["solar"]}]]`}, Parameters{}, "plugin/bad-parameter"},
 		{"a field that Argo CD does not have", []string{`ARGOCD_APP_PARAMETERS=[{"name":"kinds","array":["Cluster"],"policy":"allow"}]`}, Parameters{}, "plugin/bad-parameter"},
 		{"environment", []string{"ARGOCD_ENV_POLICY=allow", "ARGOCD_ENV_EMPTY="}, Parameters{}, "plugin/environment plugin/environment"},
 	} {

@@ -74,7 +74,7 @@ func (b *builder) tenantGate(t *Tenant, drafts []*draft) (gate.Wanted, bool, err
 	}
 	slices.Sort(w.Beside)
 	slices.Sort(names)
-	w.Job = t.Namespace + "/" + gateName
+	w.Job = t.Namespace + "/" + gate.Account
 	if len(w.Beside) > 0 { // one of several applications in the namespace
 		w.Job += "-" + catalog.Sum(names)[:8]
 	}
@@ -87,6 +87,9 @@ func (b *builder) tenantGate(t *Tenant, drafts []*draft) (gate.Wanted, bool, err
 			return w, false, err
 		}
 		w.Clusters = append(w.Clusters, c)
+		if policy, _ := b.in.Catalog.RolloutPolicy(d.request.Spec.Tier, d.request.Namespace); policy == catalog.Acknowledge {
+			w.Acknowledge = true
+		}
 	}
 	classes, err := b.gateClasses(func(tier catalog.Tier) bool {
 		return slices.ContainsFunc(drafts, func(d *draft) bool { return d.chart == nil && d.tier.From == tier.From && d.tier.Class == tier.Class })
@@ -116,7 +119,7 @@ func (b *builder) platformGate(drafts []*draft) ([]*manifest.Object, error) {
 			return nil, err
 		}
 	}
-	w := gate.Wanted{Head: gate.Head{Application: in.Folders.Catalog, Job: c.Gate.Namespace + "/" + platformGateName, Namespaces: places, Platform: true}}
+	w := gate.Wanted{Head: gate.Head{Application: in.Folders.Catalog, Job: c.Gate.Namespace + "/" + gate.PlatformAccount, Namespaces: places, Platform: true}}
 	known := map[string]bool{}
 	for _, d := range drafts {
 		if d.gate == nil && d.sound() && isCluster(d.admitted) { // of a whole fleet

@@ -19,13 +19,6 @@ const (
 	hookDeleteAnnotation = "argocd.argoproj.io/hook-delete-policy"
 )
 
-// Names of what belongs to the gate. The platform's may run in the namespace of a tenant, or of classes.
-const (
-	gateName         = "copyhold-gate"
-	platformGateName = "copyhold-gate-platform"
-	classRoleName    = "copyhold-gate-classes"
-)
-
 // The hooks of one sync, in order: who runs it, what it reads, the Job.
 const (
 	waveRoles  = "-3"
@@ -66,9 +59,9 @@ func hookObjects(g *catalog.Gate, w gate.Wanted) ([]*manifest.Object, error) {
 	}
 	ns, name, _ := strings.Cut(w.Job, "/")
 	var out []*manifest.Object
-	account := gateName
+	account := gate.Account
 	if w.Platform {
-		account = platformGateName
+		account = gate.PlatformAccount
 		out = append(out, serviceAccount(hookMetadata(ns, account, waveRoles)),
 			role(hookMetadata(ns, account, waveRoles), eventRule),
 			roleBinding(hookMetadata(ns, account, waveRoles), account, subject(ns, account)))
@@ -97,7 +90,7 @@ func gateJob(g *catalog.Gate, ns, name, account, digest string, sources []any) *
 		"containers": []any{map[string]any{
 			"name":                     "gate",
 			"image":                    g.Image,
-			"args":                     []any{"gate", "--wanted", "/wanted", "--digest", digest},
+			"args":                     []any{"gate", "--wanted", "/wanted", "--digest", digest, "--deadline", g.RunTime().String()},
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 			"resources": map[string]any{
 				"requests": map[string]any{"cpu": "50m", "memory": "64Mi"},
@@ -137,14 +130,14 @@ func gateRoles(c *catalog.Catalog, places []string, classes []gate.Class) []*man
 	var out []*manifest.Object
 	var platform, readers []any
 	if c.FansOut() {
-		platform = []any{subject(c.Gate.Namespace, platformGateName)}
+		platform = []any{subject(c.Gate.Namespace, gate.PlatformAccount)}
 	}
 	for _, ns := range places {
-		own := subject(ns, gateName)
+		own := subject(ns, gate.Account)
 		readers = append(readers, own)
-		out = append(out, serviceAccount(platformMetadata(ns, gateName, ns)),
-			role(platformMetadata(ns, gateName, ns), clusterRule, eventRule),
-			roleBinding(platformMetadata(ns, gateName, ns), gateName, append([]any{own}, platform...)...))
+		out = append(out, serviceAccount(platformMetadata(ns, gate.Account, ns)),
+			role(platformMetadata(ns, gate.Account, ns), clusterRule, eventRule),
+			roleBinding(platformMetadata(ns, gate.Account, ns), gate.Account, append([]any{own}, platform...)...))
 	}
 	readers = append(readers, platform...)
 	if len(readers) == 0 {
@@ -166,8 +159,8 @@ func gateRoles(c *catalog.Catalog, places []string, classes []gate.Class) []*man
 		for _, group := range catalog.Sorted(byPlace[ns]) {
 			rules = append(rules, rule(group, byPlace[ns][group], "get"))
 		}
-		out = append(out, role(platformMetadata(ns, classRoleName, gateName), rules...),
-			roleBinding(platformMetadata(ns, classRoleName, gateName), classRoleName, readers...))
+		out = append(out, role(platformMetadata(ns, gate.ClassRole, gate.Account), rules...),
+			roleBinding(platformMetadata(ns, gate.ClassRole, gate.Account), gate.ClassRole, readers...))
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -19,9 +21,9 @@ func TestHookLimits(t *testing.T) {
 		maxObject   = 1 << 20   // of a ConfigMap's data, and near what etcd takes (k8s.io/kubernetes/pkg/apis/core, MaxSecretSize)
 		maxArgument = 128 << 10 // MAX_ARG_STRLEN
 	)
-	w := gate.Wanted{Head: gate.Head{Application: "catalog", Job: "classes/" + platformGateName, Platform: true}}
+	w := gate.Wanted{Head: gate.Head{Application: "catalog", Job: "classes/" + gate.PlatformAccount, Platform: true}}
 	for i := range 10_000 {
-		c := gate.Cluster{Cluster: fmt.Sprintf("tenant-%03d/cluster-%05d", i%1000, i), Class: "classes/kubevirt-kubeadm", Version: "v1.34.1", Parts: map[string]string{}, Pools: map[string]gate.Pool{}}
+		c := gate.Cluster{Cluster: fmt.Sprintf("tenant-%05d/cluster-%05d", i%1000, i), Class: "classes/kubevirt-kubeadm", Version: "v1.34.1", Parts: map[string]string{}, Pools: map[string]gate.Pool{}}
 		for _, part := range []string{"class", "version", "controlPlane", "other fields", "variables[controlPlane]", "variables[machineSize]", "variables[network]", "variables[infrastructure]", "workers[md-0]", "workers[md-1]"} {
 			c.Parts[part] = catalog.Sum([]any{part, i})
 		}
@@ -76,8 +78,31 @@ func TestHookLimits(t *testing.T) {
 			t.Errorf("an argument has %d bytes", len(a.(string)))
 		}
 	}
-	if args[len(args)-1] != gate.Sum([]byte(text)) {
+	if args[slices.Index(args, any("--digest"))+1] != gate.Sum([]byte(text)) {
 		t.Errorf("the Job's arguments are %v, and what it reads has digest %s", args, gate.Sum([]byte(text)))
 	}
 	t.Logf("%d bytes in %d ConfigMaps", len(text), len(chunks))
+}
+
+// Whatever the Job may take, its gate is given less: it says itself that it is late.
+func TestHookDeadline(t *testing.T) {
+	for _, seconds := range []int64{0, 30, 300, 3600} {
+		g := &catalog.Gate{Image: "copyhold"}
+		if seconds > 0 {
+			g.DeadlineSeconds = &seconds
+		}
+		job := gateJob(g, "photon-prod", gate.Account, gate.Account, "", nil)
+		job = job.DeepCopy()
+		ends, _, _ := unstructured.NestedInt64(job.Object, "spec", "activeDeadlineSeconds")
+		containers, _, _ := unstructured.NestedSlice(job.Object, "spec", "template", "spec", "containers")
+		args := containers[0].(map[string]any)["args"].([]any)
+		i := slices.Index(args, any("--deadline"))
+		if i < 0 || i+1 == len(args) {
+			t.Fatalf("the Job's arguments are %v", args)
+		}
+		run, err := time.ParseDuration(args[i+1].(string))
+		if late := time.Duration(ends)*time.Second - run; err != nil || run < 20*time.Second || late < 6*time.Second {
+			t.Errorf("a Job of %d s gives its gate %s: %v", ends, run, err)
+		}
+	}
 }

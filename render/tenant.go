@@ -68,8 +68,19 @@ func (in *Input) loadTenant(tree fs.FS, namespace string) (*Tenant, diag.List, e
 }
 
 func misplaced(name string) diag.Finding {
+	if strings.HasPrefix(path.Base(name), argocdSource) {
+		return overriding(name)
+	}
 	return diag.Errorf(diag.Pos{File: name}, "request/misplaced", "the file stands beside the tenants' folders, where no request is read").
 		Hintf("move it to %s/NAMESPACE/%s: the folder is the namespace", path.Dir(name), path.Base(name))
+}
+
+// argocdSource is how names of files begin by which a folder overrides the Application that renders it.
+const argocdSource = ".argocd-source"
+
+func overriding(name string) diag.Finding {
+	return diag.Errorf(diag.Pos{File: name}, "request/argocd-source", "%s would change how Argo CD renders this folder; it is not allowed here", path.Base(name)).
+		Hintf("remove it; what an application may set is set in its Application")
 }
 
 // loadFile reads one entry of a tenant's folder. A file that would be passed over in silence could be a cluster somebody counts
@@ -85,9 +96,8 @@ func loadFile(tree fs.FS, name string) (request.Requests, diag.List, error) {
 	}
 	var refuse diag.Finding
 	switch {
-	case strings.HasPrefix(base, ".argocd-source"):
-		refuse = diag.Errorf(diag.Pos{File: name}, "request/argocd-source", "%s would change how Argo CD renders this folder; it is not allowed here", base).
-			Hintf("remove it; what an application may set is set in its Application")
+	case strings.HasPrefix(base, argocdSource):
+		refuse = overriding(name)
 	case info.IsDir():
 		refuse = diag.Errorf(diag.Pos{File: name}, "request/nested-folder", "a folder in a tenant's folder is not read").
 			Hintf("move its files up to %s", path.Dir(name))

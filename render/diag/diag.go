@@ -73,7 +73,7 @@ func Warnf(pos Pos, name, format string, args ...any) Finding {
 
 // Hintf returns the finding with its way out.
 func (f Finding) Hintf(format string, args ...any) Finding {
-	f.Hint = fmt.Sprintf(format, args...)
+	f.Hint = OneLine(fmt.Sprintf(format, args...))
 	return f
 }
 
@@ -86,12 +86,12 @@ func (f Finding) String() string {
 	if f.Severity == Warning {
 		b.WriteString("warning: ")
 	}
-	fmt.Fprintf(&b, "%s [%s]", oneLine(f.Message), f.Name)
+	fmt.Fprintf(&b, "%s [%s]", OneLine(f.Message), f.Name)
 	return b.String()
 }
 
-// oneLine keeps what other libraries say on the one line that a finding has.
-func oneLine(s string) string {
+// OneLine keeps what others say on the one line that it is given: who can choose a text must not be able to write lines of ours.
+func OneLine(s string) string {
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	}

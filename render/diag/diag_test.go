@@ -12,7 +12,7 @@ func TestListString(t *testing.T) {
 		Warnf(Pos{File: "b.yaml", Line: 2, Col: 3}, "x/late", "third"),
 		Errorf(Pos{File: "a.yaml", Line: 10}, "x/early", "second: %q", "v"),
 		Errorf(Pos{}, "x/nowhere", "first").Hintf("go %s", "on"),
-		Errorf(Pos{File: "c\n\x1b[31md.yaml"}, "x/name", "a\nb\x1bc"),
+		Errorf(Pos{File: "c\n\x1b[31md.yaml"}, "x/name", "a\nb\x1bc").Hintf("d\ne"),
 		Errorf(Pos{File: "a.yaml", Line: 10}, "x/early", "second: %q", "v"),
 	)
 	want := `first [x/nowhere]
@@ -20,6 +20,7 @@ func TestListString(t *testing.T) {
 a.yaml:10: second: "v" [x/early]
 b.yaml:2:3: warning: third [x/late]
 "c\n\x1b[31md.yaml": a b c [x/name]
+  hint: d e
 `
 	if d := cmp.Diff(want, l.String()); d != "" {
 		t.Errorf("String (-want +got):\n%s", d)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/topology"
@@ -185,7 +187,17 @@ func scheme(has, want string) string {
 	case has == "":
 		return "its Cluster carries no rollout hash yet"
 	}
-	return fmt.Sprintf("its rollout hash %s is of another scheme than %s", has, want)
+	return fmt.Sprintf("its rollout hash %s is of another scheme than %s", shown(has), want)
+}
+
+// shown is a text of a live object, which anybody may have written, for a message.
+func shown(s string) string {
+	const most = 40
+	if len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }) {
+		cut := strings.ToValidUTF8(s[:min(len(s), most)], "")
+		return strconv.Quote(cut) + strings.Repeat("...", min(1, len(s)-len(cut)))
+	}
+	return s
 }
 
 func orChart(class string) string {
@@ -213,7 +225,7 @@ func (r *Report) causes(want Cluster, live *LiveCluster, pool string, class *Cla
 		return []string{"the chart of its tier makes it otherwise: copyhold diff says from what"}
 	}
 	if live.Version != want.Version {
-		out = append(out, fmt.Sprintf("version %s -> %s", live.Version, want.Version))
+		out = append(out, fmt.Sprintf("version %s -> %s", shown(live.Version), want.Version))
 	}
 	if live.Class != want.Class {
 		out = append(out, fmt.Sprintf("class %s -> %s", orChart(live.Class), orChart(want.Class)))

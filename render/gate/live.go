@@ -24,6 +24,7 @@ type Live struct {
 	Clusters map[string]*LiveCluster // by namespace/name
 	Classes  map[string]LiveClass    // by namespace/name; those that were looked for
 	Unseen   map[string]bool         // namespaces of which the Clusters could not be read
+	Lists    int                     // how many lists of Clusters were read, of a namespace or of all
 	Gaps     []Gap                   // what could not be looked at
 	Reach    string                  // where Clusters were looked for, for people
 }
@@ -31,6 +32,7 @@ type Live struct {
 // Gap is something that could not be looked at.
 type Gap struct {
 	What string // what, and why not
+	Says string // what the API server says of it
 	Hint string // the way out
 }
 
@@ -47,10 +49,17 @@ type LiveCluster struct {
 	Made                 map[string]string    // the rollout hashes that the class that runs gives its worker pools, where that was worked out
 }
 
-// Machines are those of a MachineDeployment.
+// Machines are those of a MachineDeployment, or of all that a worker pool has.
 type Machines struct {
 	Count   int64
 	Rolling bool // some of them are being replaced already
+}
+
+// Deployment is a MachineDeployment.
+type Deployment struct {
+	Machines
+	Namespace, Cluster, Name string
+	Pool                     string // in its Cluster's topology; empty when no topology made it
 }
 
 // LiveClass is a ClusterClass that runs.
@@ -112,29 +121,44 @@ func spec(o *unstructured.Unstructured) map[string]any {
 	return m
 }
 
-// Count takes in a MachineDeployment of one of the Clusters. One that no topology made has the Cluster's name before the pool's.
-func (l *Live) Count(o *unstructured.Unstructured) {
-	c := l.Clusters[o.GetNamespace()+"/"+o.GetLabels()[clusterv1.ClusterNameLabel]]
+// DeploymentOf reads what the gate needs off a MachineDeployment.
+func DeploymentOf(o *unstructured.Unstructured) Deployment {
+	d := Deployment{
+		Namespace: o.GetNamespace(), Name: o.GetName(),
+		Cluster: o.GetLabels()[clusterv1.ClusterNameLabel],
+		Pool:    o.GetLabels()[clusterv1.ClusterTopologyMachineDeploymentNameLabel],
+	}
+	want, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	have, is, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
+	if d.Count = want; is {
+		d.Count = have
+	}
+	if fresh, known, _ := unstructured.NestedInt64(o.Object, "status", "upToDateReplicas"); known {
+		d.Rolling = fresh < d.Count
+	}
+	return d
+}
+
+// Count takes in a MachineDeployment of one of the Clusters. One that no topology made has the Cluster's name before the pool's. While
+// one takes another's place a pool has two.
+func (l *Live) Count(d Deployment) {
+	c := l.Clusters[d.Namespace+"/"+d.Cluster]
 	if c == nil {
 		return
 	}
-	pool := o.GetLabels()[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
-	if pool == "" && c.Class == "" {
-		pool, _ = strings.CutPrefix(o.GetName(), c.Name+"-")
+	if d.Pool == "" && c.Class == "" {
+		d.Pool, _ = strings.CutPrefix(d.Name, c.Name+"-")
 	}
-	if pool == "" {
+	if d.Pool == "" {
 		return
 	}
-	m := &Machines{}
-	want, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	have, is, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
-	if m.Count = want; is {
-		m.Count = have
+	m := c.Machines[d.Pool]
+	if m == nil {
+		m = &Machines{}
+		c.Machines[d.Pool] = m
 	}
-	if fresh, known, _ := unstructured.NestedInt64(o.Object, "status", "upToDateReplicas"); known {
-		m.Rolling = fresh < m.Count
-	}
-	c.Machines[pool] = m
+	m.Count += d.Count
+	m.Rolling = m.Rolling || d.Rolling
 }
 
 // Changes reports whether the class that runs under a name is another than the wanted one of that name.

@@ -3,6 +3,8 @@ package gate
 import (
 	"fmt"
 	"strings"
+
+	"copyhold.dev/copyhold/render/diag"
 )
 
 // most is how many lines of one sort a log has. A platform of ten thousand clusters says the rest in figures.
@@ -19,7 +21,7 @@ func (r Report) Text() string {
 		}
 		fmt.Fprintf(&b, "\n%-12s  %s\n", o.Verdict, o.subject())
 		for _, c := range o.Causes {
-			fmt.Fprintf(&b, "              %s\n", c)
+			fmt.Fprintf(&b, "              %s\n", diag.OneLine(c))
 		}
 		if o.Held != "" {
 			fmt.Fprintf(&b, "              not yet: %s\n", o.Held)
@@ -31,18 +33,19 @@ func (r Report) Text() string {
 		}
 	}
 	b.WriteString("\n")
-	for _, g := range r.Live.Gaps {
-		fmt.Fprintf(&b, "not checked: %s\n", g.What)
-		if g.Hint != "" {
-			fmt.Fprintf(&b, "  hint: %s\n", g.Hint)
+	for i, g := range r.Live.Gaps {
+		if i == most {
+			fmt.Fprintf(&b, "not checked: and %d more\n", len(r.Live.Gaps)-most)
+			break
 		}
+		b.WriteString("not checked: " + g.Text())
 	}
 	for i, n := range r.Notes {
 		if i == most {
 			fmt.Fprintf(&b, "note: and %d more\n", len(r.Notes)-most)
 			break
 		}
-		fmt.Fprintf(&b, "note: %s\n", n)
+		fmt.Fprintf(&b, "note: %s\n", diag.OneLine(n))
 	}
 	if len(r.Come) > 0 {
 		fmt.Fprintf(&b, "new worker pools: %s\n", some(r.Come))
@@ -52,6 +55,18 @@ func (r Report) Text() string {
 	}
 	b.WriteString(r.looked())
 	return b.String()
+}
+
+// Text is a gap with what the API server says of it and the way out, a line each.
+func (g Gap) Text() string {
+	text := diag.OneLine(g.What) + "\n"
+	if g.Says != "" {
+		text += "  the API server says: " + diag.OneLine(g.Says) + "\n"
+	}
+	if g.Hint != "" {
+		text += "  hint: " + g.Hint + "\n"
+	}
+	return text
 }
 
 // Summary is one line: what happens to machines, worst first.
@@ -96,6 +111,9 @@ func (r Report) Summary() string {
 		}
 	}
 	text := fmt.Sprintf("no machine of %s is replaced", where)
+	if len(r.Live.Gaps) > 0 {
+		text = fmt.Sprintf("of what could be looked at of %s no machine is replaced", where)
+	}
 	switch {
 	case len(parts) > 0:
 		text = fmt.Sprintf("%s: %s", where, strings.Join(parts, "; "))
@@ -110,18 +128,8 @@ func (r Report) Summary() string {
 	return text
 }
 
-// Blind reports whether no Cluster could be looked at, though there was something to look at.
-func (r Report) Blind() bool {
-	if len(r.Live.Unseen) == 0 || len(r.Live.Clusters) > 0 {
-		return false
-	}
-	for _, ns := range r.Wanted.Namespaces {
-		if !r.Live.Unseen[ns] {
-			return false
-		}
-	}
-	return true
-}
+// Blind reports whether Clusters could be looked at nowhere. That none are there is something else: somebody has looked.
+func (r Report) Blind() bool { return !r.Live.NoAPI && r.Live.Lists == 0 }
 
 func (r Report) looked() string {
 	classes := 0
@@ -181,7 +189,7 @@ func (r Report) Events() []Event {
 		if o.Held != "" {
 			note += "; not yet: " + o.Held
 		}
-		out = append(out, Event{o.Cluster, reasons[o.Verdict], Shortened(note)})
+		out = append(out, Event{o.Cluster, reasons[o.Verdict], Shortened(diag.OneLine(note))})
 	}
 	return out
 }

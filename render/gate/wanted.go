@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -20,6 +21,13 @@ import (
 
 // Version names the written form. A gate of another release may meet it: a Job keeps the image it was rendered with.
 const Version = "copyhold.dev/gate/v1"
+
+// Names of what the gate runs with. The platform's may run in the namespace of a tenant, or of classes, and so has others.
+const (
+	Account         = "copyhold-gate"          // the ServiceAccount of a tenant's gate, and the Role in that tenant's namespace
+	PlatformAccount = "copyhold-gate-platform" // the ServiceAccount of the platform's gate, and the Role to leave an Event beside its Job
+	ClassRole       = "copyhold-gate-classes"  // the Role where classes are, for all of them
+)
 
 // Wanted is what an application wants of clusters.
 type Wanted struct {
@@ -32,12 +40,13 @@ type Wanted struct {
 // Head is the first line of the written form.
 type Head struct {
 	Version     string   `json:"version"`
-	Application string   `json:"application"`          // folder of the application
-	Job         string   `json:"job"`                  // namespace/name of the hook
-	Namespaces  []string `json:"namespaces,omitempty"` // where Clusters are looked for
-	Platform    bool     `json:"platform,omitempty"`   // the application holds ClusterClasses, and Clusters are others' to bring and to prune
-	Beside      []string `json:"beside,omitempty"`     // namespace/name of clusters that are asked for, and are another application's
-	Count       int      `json:"count"`                // of all lines that follow: a part must not be taken for the whole
+	Application string   `json:"application"`           // folder of the application
+	Job         string   `json:"job"`                   // namespace/name of the hook
+	Namespaces  []string `json:"namespaces,omitempty"`  // where Clusters are looked for
+	Acknowledge bool     `json:"acknowledge,omitempty"` // the policy holds back rollouts of some of its clusters that nobody has accepted
+	Platform    bool     `json:"platform,omitempty"`    // the application holds ClusterClasses, and Clusters are others' to bring and to prune
+	Beside      []string `json:"beside,omitempty"`      // namespace/name of clusters that are asked for, and are another application's
+	Count       int      `json:"count"`                 // of all lines that follow: a part must not be taken for the whole
 }
 
 // Class is a ClusterClass with the templates it names, as it is vendored.
@@ -154,7 +163,35 @@ func Read(text []byte) (Wanted, error) {
 	case n-1 != w.Count:
 		return Wanted{}, fmt.Errorf("it has %d lines after the first, which promises %d", n-1, w.Count)
 	}
+	if err := w.check(); err != nil {
+		return Wanted{}, err
+	}
 	return w, nil
+}
+
+// check refuses what would let the gate pass without a look: nowhere to look, a cluster where nobody looks, one that hides another.
+func (w *Wanted) check() error {
+	if len(w.Namespaces) == 0 && !w.Platform {
+		return errors.New("it names no namespace to look in")
+	}
+	if ns, name, ok := strings.Cut(w.Job, "/"); !ok || ns == "" || name == "" {
+		return fmt.Errorf("job %q, want namespace/name", w.Job)
+	}
+	looked, seen := map[string]bool{}, map[string]bool{}
+	for _, ns := range w.Namespaces {
+		looked[ns] = true
+	}
+	for _, c := range w.Clusters {
+		ns, _, _ := strings.Cut(c.Cluster, "/")
+		if !looked[ns] {
+			return fmt.Errorf("cluster %q is in none of the namespaces to look in: %s", c.Cluster, some(w.Namespaces))
+		}
+		if seen[c.Cluster] {
+			return fmt.Errorf("cluster %q is wanted twice", c.Cluster)
+		}
+		seen[c.Cluster] = true
+	}
+	return nil
 }
 
 func (w *Wanted) line(n int, line []byte) error {

@@ -10,9 +10,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+func tenants(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("tenant-%03d", i))
+	}
+	return out
+}
+
 // fleet wants n clusters of one class.
 func fleet(n int) Wanted {
-	w := Wanted{Head: Head{Application: "catalog", Job: "classes/copyhold-gate-platform", Platform: true}, Classes: []Class{{Class: "classes/kubeadm", Parts: map[string]string{"spec": "0"}}}}
+	w := Wanted{Head: Head{Application: "catalog", Job: "classes/copyhold-gate-platform", Platform: true, Namespaces: tenants(100)}, Classes: []Class{{Class: "classes/kubeadm", Parts: map[string]string{"spec": "0"}}}}
 	for i := range n {
 		w.Clusters = append(w.Clusters, Cluster{Cluster: fmt.Sprintf("tenant-%03d/cluster-%04d", i%100, i), Class: "classes/kubeadm", Version: "v1.34.1",
 			Parts: map[string]string{"class": "0123456789ab", "version": "0123456789ab", "variables[machineSize]": "0123456789ab"},
@@ -64,6 +72,7 @@ func TestReadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(string(text), "\n")
+	namespaces := fmt.Sprintf(`"namespaces":["%s"],`, strings.Join(tenants(100), `","`))
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "it is empty"},
 		{"without the last line", strings.Join(lines[:3], ""), "it has 2 lines after the first, which promises 3"},
@@ -73,6 +82,10 @@ func TestReadRefuses(t *testing.T) {
 		{"a field that is not known", strings.Replace(string(text), `"accepted"`, `"refused"`, 1), `line 3: json: unknown field "refused"`},
 		{"cut off", string(text[:len(text)-10]), "line 4: unexpected EOF"},
 		{"a line of nothing", strings.Replace(string(text), lines[1], "{}\n", 1), "line 2: it names neither a class nor a schema nor a cluster"},
+		{"nowhere to look", strings.Replace(strings.Replace(string(text), `,"platform":true`, "", 1), namespaces, "", 1), "it names no namespace to look in"},
+		{"a cluster where nobody looks", strings.Replace(string(text), namespaces, `"namespaces":["tenant-001"],`, 1), `cluster "tenant-000/cluster-0000" is in none of the namespaces to look in: tenant-001`},
+		{"a cluster that hides another", strings.Replace(string(text), "tenant-001/cluster-0001", "tenant-000/cluster-0000", 1), `cluster "tenant-000/cluster-0000" is wanted twice`},
+		{"no Job", strings.Replace(string(text), "classes/copyhold-gate-platform", "copyhold-gate", 1), `job "copyhold-gate", want namespace/name`},
 		{"a line that is too long", string(text) + strings.Repeat("x", MaxLine+10), "line 5: bufio.Scanner: token too long"},
 	} {
 		got, err := Read([]byte(c.text))

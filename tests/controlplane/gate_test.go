@@ -52,7 +52,7 @@ func TestGate(t *testing.T) {
 	r = copyOf(t, edited.root)
 	chart("values.yaml", "cores: 4", "cores: 5")(r)
 	allocated(r)
-	w.gate(r, "catalog", 0).says(t, "another class", "WorkersWillRoll "+ns+"/solar", "WILL ROLL     "+ns+"/solar  md-0  (1 machine)")
+	w.gate(r, "catalog", 0).says(t, "another class", "GateNotChecked "+classes+"/copyhold-gate-platform, WorkersWillRoll "+ns+"/solar", "not checked: Clusters outside of the namespaces of this repository", "WILL ROLL     "+ns+"/solar  md-0  (1 machine)")
 
 	w.permissionsMissing(r, ns, classes, platform)
 }
@@ -75,7 +75,7 @@ func (w *world) permissionsMissing(r repository, ns, classes string, platform []
 	}
 	restore := remove(classes, "copyhold-gate-classes")
 	w.gate(r, "tenants/"+ns, 0).says(w.t, "no role for classes", "GateNotChecked "+ns+"/copyhold-gate, WorkersWillRoll "+ns+"/solar",
-		"no permission to get clusterclasses.cluster.x-k8s.io in namespace "+classes, "kubectl create role NAME -n "+classes+" --verb=get --resource=clusterclasses.cluster.x-k8s.io")
+		"no permission to get clusterclasses.cluster.x-k8s.io in namespace "+classes, "Role and RoleBinding copyhold-gate-classes in namespace "+classes+" grant it to ServiceAccount "+ns+"/copyhold-gate: sync the platform application")
 	restore()
 
 	restore = remove(ns, "copyhold-gate")
@@ -84,7 +84,7 @@ func (w *world) permissionsMissing(r repository, ns, classes string, platform []
 	w.gate(r, "tenants/"+ns, 3).says(w.t, "no role at all", "nothing",
 		"no permission to create events.events.k8s.io in namespace "+ns, "NOT CHECKED: no Cluster could be looked at, and no Event says so")
 	restore()
-	w.gate(r, "catalog", 0).says(w.t, "the roles are there again", "WorkersWillRoll "+ns+"/solar")
+	w.gate(r, "catalog", 0).says(w.t, "the roles are there again", "GateNotChecked "+classes+"/copyhold-gate-platform, WorkersWillRoll "+ns+"/solar")
 }
 
 // gated is what came of a run of the gate: what it printed, and its new Events, as reason and what they are about.
