@@ -26,6 +26,7 @@ const defaultPool = "md-0"
 // draft is a Cluster on its way from a request to a manifest.
 type draft struct {
 	request *request.Cluster
+	catalog *catalog.Catalog
 	tenant  *Tenant
 	tier    catalog.Tier
 	source  catalog.ClassSource
@@ -42,6 +43,7 @@ type draft struct {
 	origins   map[string][]string       // where in the request the value at a variable's path was written
 	pools     []string                  // in order
 	address   string                    // of the control plane, "" when it takes none
+	full      map[string]any            // see filled; nil until somebody asks
 
 	defaults map[string]any // of the chart's variables, as recorded
 	direct   map[string]any // values of the chart that fields of the request give
@@ -194,11 +196,12 @@ func (d *draft) setVariables() {
 	}
 	d.setSizes()
 	d.setAddresses()
+	d.full = nil
 }
 
 // readVariables takes over what the tenant wrote under variables.
 func (d *draft) readVariables() {
-	d.variables, d.overrides, d.origins = map[string]any{}, map[string]map[string]any{}, map[string][]string{}
+	d.variables, d.overrides, d.origins, d.full = map[string]any{}, map[string]map[string]any{}, map[string][]string{}, nil
 	for _, name := range catalog.Sorted(d.request.Spec.Variables) {
 		d.variables[name] = plain(d.request.Spec.Variables[name])
 		d.origins[name] = []string{"spec", "variables", name}
