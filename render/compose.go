@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -183,7 +184,7 @@ func (d *draft) setVariables() {
 		"apiServer": s.ControlPlane.Resources.APIServer, "controllerManager": s.ControlPlane.Resources.ControllerManager, "scheduler": s.ControlPlane.Resources.Scheduler,
 	} {
 		if r != nil {
-			d.feed(component, plain(r), "spec", "controlPlane", "resources", component)
+			d.feed(component, decimals(plain(r)), "spec", "controlPlane", "resources", component)
 		}
 	}
 	if names := set(s.PublicNames); len(names) > 0 {
@@ -329,6 +330,19 @@ func clusterNetwork(n *request.ClusterNetwork) map[string]any {
 		return nil
 	}
 	return out
+}
+
+// decimals are quantities of which those with a fraction are text, as Kubernetes reads a number where it wants a quantity.
+func decimals(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for key := range x {
+			x[key] = decimals(x[key])
+		}
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return v
 }
 
 // plain converts a decoded value to what an Object may hold: maps, lists, strings, booleans, int64 and float64. The value came
