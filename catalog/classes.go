@@ -36,7 +36,7 @@ func (c *Catalog) classObjects(key string, over map[string]any) ([]*manifest.Obj
 		if found.Add(odd...); readErr != nil || found.Failed() {
 			return nil, found, readErr
 		}
-		objects, bad, err = chart.Render(c.tree, c.Dir(s.Chart), chart.Options{Name: key, Namespace: s.Namespace, Values: merge(values, over)})
+		objects, bad, err = chart.Render(c.tree, c.Dir(s.Chart), chart.Options{Name: key, Namespace: s.Namespace, Values: merge(values, over), At: c.valueAt(key)})
 	} else {
 		objects, bad, err = c.exported(s)
 	}

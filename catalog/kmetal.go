@@ -134,6 +134,18 @@ func (k *kmetal) place(p ...string) diag.Pos {
 	return k.doc.At(append(slices.Clone(k.at), p...)...)
 }
 
+// valueAt is where the resource says a value of the ClusterClass chart, if it does.
+func (k *kmetal) valueAt(p []string) (diag.Pos, bool) {
+	over := append(slices.Clone(passthrough), p...)
+	switch {
+	case k.doc.Has(append(slices.Clone(k.at), over...)...):
+		return k.place(over...), true
+	case k.class != "" && slices.ContainsFunc(computed, func(c []string) bool { return slices.Equal(c, p) }):
+		return k.place(underclusterClass...), true
+	}
+	return diag.Pos{}, false
+}
+
 // Lint finds what a class source's values do to those who use its classes. It is the platform team's to know; nothing here keeps a
 // class from being used.
 func (c *Catalog) Lint(key string) (diag.List, error) {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"copyhold.dev/copyhold/render/diag"
@@ -99,18 +98,6 @@ func (c *Catalog) TenantAt(namespace string, p ...string) (at diag.Pos, name str
 	return c.At(append([]string{"defaultTenant"}, p...)...), "defaultTenant"
 }
 
-// Quantity reads a quantity that is written as text or as a number; nil is none. What is wrong with one is found when the catalog is loaded.
-func Quantity(v any) (*resource.Quantity, error) {
-	if v == nil {
-		return nil, nil
-	}
-	q, err := resource.ParseQuantity(fmt.Sprint(v))
-	if err != nil {
-		return nil, err
-	}
-	return &q, nil
-}
-
 // None reports whether the quota limits nothing.
 func (q Quota) None() bool {
 	return q.Clusters == nil && q.Workers == nil && q.CPU == nil && q.Memory == nil
@@ -135,9 +122,7 @@ func (c *Catalog) checkTenants() diag.List {
 	for _, name := range Sorted(c.MachineSizes) {
 		s := c.MachineSizes[name]
 		for field, v := range map[string]any{"cpu": s.CPU, "memory": s.Memory} {
-			if q, err := Quantity(v); err != nil || q == nil || q.Sign() <= 0 {
-				found.Add(diag.Errorf(c.At("machineSizes", name, field), "catalog/bad-value", "%s of machine size %q is %v, want a quantity of more than 0", field, name, shown(v)))
-			}
+			found.Add(c.checkQuantity(field, v, false, "machineSizes", name, field)...)
 		}
 	}
 	for _, name := range Sorted(c.PlatformCIDRs) {
@@ -171,8 +156,8 @@ func (c *Catalog) checkTenant(t Tenant, p ...string) diag.List {
 		}
 	}
 	for field, v := range map[string]any{"cpu": t.Quota.CPU, "memory": t.Quota.Memory} {
-		if q, err := Quantity(v); err != nil || q != nil && q.Sign() < 0 {
-			found.Add(diag.Errorf(at("quota", field), "catalog/bad-value", "quota.%s %v, want a quantity of 0 or more, as in %s", field, v, map[string]string{"cpu": "64", "memory": "256Gi"}[field]))
+		if v != nil {
+			found.Add(c.checkQuantity(field, v, true, append(slices.Clone(p), "quota", field)...)...)
 		}
 	}
 	for _, name := range Sorted(t.Subnets) {
@@ -198,11 +183,4 @@ func (c *Catalog) prefix(text string, p ...string) (netip.Prefix, diag.List) {
 		return n, diag.List{diag.Errorf(c.At(p...), "catalog/bad-value", "range %q, want a CIDR without host bits, as in 10.100.0.0/24", text)}
 	}
 	return n, nil
-}
-
-func shown(v any) any {
-	if v == nil {
-		return "not given"
-	}
-	return v
 }

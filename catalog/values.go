@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -19,7 +20,7 @@ import (
 func (c *Catalog) values(key string) (map[string]any, diag.List, error) {
 	s := c.Classes[key]
 	if s.KMetal == "" {
-		return s.Values, nil, nil
+		return s.Values, c.tagged(key, s.Values), nil
 	}
 	k, found, err := c.kmetal(key)
 	if err != nil || found.Failed() {
@@ -30,7 +31,53 @@ func (c *Catalog) values(key string) (map[string]any, diag.List, error) {
 			strings.Join(p, "."), inline(dig(s.Values, p...)), inline(dig(k.values, p...)), k.file).
 			Hintf("the KMetal resource says what runs: remove the value here"))
 	}
-	return merge(s.Values, k.values), found, nil
+	all := merge(s.Values, k.values)
+	found.Add(c.tagged(key, all)...)
+	return all, found, nil
+}
+
+// containerDisk are the values of the container disk that kMetal documents.
+var containerDisk = []string{"kubeadm", "containerDisk"}
+
+// tagged finds a container disk whose name brings a tag or a digest of its own, where the chart appends one: no node could pull the two.
+func (c *Catalog) tagged(key string, values map[string]any) diag.List {
+	disk, _ := dig(c.effective(key, values), containerDisk...).(map[string]any)
+	image := text(disk["image"])
+	if _, separate := disk["tag"]; !separate {
+		return nil
+	}
+	name, digest, hasDigest := strings.Cut(image, "@")
+	last := name[strings.LastIndex(name, "/")+1:]
+	bare, tag, hasTag := strings.Cut(last, ":")
+	if !hasDigest && !hasTag {
+		return nil
+	}
+	at, given := c.valueAt(key)(append(slices.Clone(containerDisk), "image"))
+	if !given {
+		return nil // the chart's own, which is its author's
+	}
+	what, way := "tag", fmt.Sprintf("write image: %s and tag: %s", strings.TrimSuffix(name, last)+bare, tag)
+	if hasDigest {
+		what, way = "digest", fmt.Sprintf("write image: %s; what %s is of is named by a tag", strings.TrimSuffix(name, last)+bare, digest)
+	}
+	return diag.List{diag.Errorf(at, "image/tagged", "kubeadm.containerDisk.image %q has a %s, want the image alone: the tag is appended, and nobody could pull it", image, what).Hintf("%s", way)}
+}
+
+// valueAt says where the value at a path of a chart's values is written, if it is: in the KMetal resource or in catalog.yaml.
+func (c *Catalog) valueAt(key string) func(p []string) (diag.Pos, bool) {
+	var k *kmetal
+	if c.Classes[key].KMetal != "" {
+		k, _, _ = c.kmetal(key) // what is wrong with it is found when its values are read
+	}
+	return func(p []string) (diag.Pos, bool) {
+		if k != nil {
+			if at, ok := k.valueAt(p); ok {
+				return at, true
+			}
+		}
+		own := append([]string{"classes", key, "values"}, p...)
+		return c.At(own...), c.doc.Has(append([]string{"spec"}, own...)...)
+	}
 }
 
 // effective are the values that a chart's templates see: its own defaults with the given ones over them. Subcharts are left out.

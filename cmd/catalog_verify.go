@@ -72,6 +72,11 @@ func (a *app) catalogVerify(file string) error {
 		return err
 	}
 	found.Add(more...)
+	if len(classes) == 0 && !found.Failed() {
+		a.say("no tier has a ClusterClass: there is nothing to compare")
+		return a.print(found)
+	}
+	found.Add(nothingLive(classes, live, diag.Pos{File: file})...)
 	if err := a.print(found); err != nil {
 		return err
 	}
@@ -86,6 +91,20 @@ func (a *app) catalogVerify(file string) error {
 		return err
 	}
 	return a.print(all)
+}
+
+// nothingLive finds that what was read has no ClusterClass, while one should run: nothing was compared then, whatever runs.
+func nothingLive(classes []*verified, live []*manifest.Object, at diag.Pos) diag.List {
+	expected := slices.ContainsFunc(classes, func(v *verified) bool { return v.result != "off" })
+	if !expected || slices.ContainsFunc(live, func(o *manifest.Object) bool { return o.GetKind() == "ClusterClass" }) {
+		return nil
+	}
+	what := "what was read is empty"
+	if len(live) > 0 {
+		what = fmt.Sprintf("what was read has other objects, such as %s", manifest.IDOf(live[0]))
+	}
+	return diag.List{diag.Errorf(at, "live/empty", "there is no ClusterClass to compare with: %s", what).
+		Hintf("copyhold catalog verify --help says what to export; a look that is not allowed prints nothing, too")}
 }
 
 // readLive reads what kubectl printed.

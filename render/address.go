@@ -16,6 +16,7 @@ import (
 // pin. An address that neither has is a finding; none is ever made up here.
 func (d *draft) setAddresses() {
 	d.refuseUnledgered()
+	d.sayServiceType()
 	r := d.request
 	if d.takesAddress() {
 		recorded := ""
@@ -32,7 +33,7 @@ func (d *draft) setAddresses() {
 	} else if r.Spec.Address != "" {
 		why := fmt.Sprintf("tier %q has no address pool", r.Spec.Tier)
 		if d.tier.AddressPool != "" {
-			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.effective("serviceType"))
+			why = fmt.Sprintf("its service type is %v, not LoadBalancer", d.serviceType())
 		}
 		d.found.Add(diag.Errorf(r.At("spec", "address"), "request/no-such-field", "the cluster takes no address: %s", why))
 	}
@@ -58,11 +59,30 @@ func (d *draft) takesAddress() bool {
 	if d.tier.Access != "" {
 		return false
 	}
-	serviceType, set := d.value("serviceType").(string)
-	if !set && d.chart != nil {
-		serviceType, set = d.defaults[strings.Join(d.source.Variable("serviceType"), ".")].(string)
+	serviceType := d.serviceType()
+	return serviceType == "" || serviceType == "LoadBalancer"
+}
+
+// serviceType is how the control plane is reached; "" when nothing says. An address that the ledger has given outweighs a default: it is
+// in kubeconfigs and certificates.
+func (d *draft) serviceType() string {
+	path := d.source.Variable("serviceType")
+	if s, set := lookup(d.variables, path).(string); set {
+		return s
 	}
-	return !set || serviceType == "LoadBalancer"
+	if d.chart == nil && d.record != nil && d.record.Address != "" {
+		return ""
+	}
+	s, _ := d.allDefaults()[strings.Join(path, ".")].(string)
+	return s
+}
+
+// sayServiceType writes out a default because of which the cluster takes no address. Cluster API fills it in only beside other values of
+// the variable; without, the load balancer would give the control plane an address that is in no ledger.
+func (d *draft) sayServiceType() {
+	if s := d.serviceType(); d.chart == nil && s != "" && s != "LoadBalancer" && d.value("serviceType") == nil {
+		d.feed("serviceType", s, "spec", "tier")
+	}
 }
 
 // pool is the address pool that the cluster's address is of: the one it was taken from, whatever the tier says today.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"copyhold.dev/copyhold/render/diag"
@@ -66,12 +67,78 @@ func (b *builder) tierDefaults(name string, class *topology.Class) *topology.Cla
 		}
 	}
 	for _, p := range with.Validate() {
-		bad.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "defaults"), "class/refused", "Cluster API refuses class %q with the defaults of tier %q: %s: %s", t.Class, name, p.Field, shorten(p.Detail)))
+		bad.Add(b.badDefault(name, p))
 	}
 	if b.found.Add(bad...); bad.Failed() {
 		return nil
 	}
 	return with
+}
+
+// badDefault is what Cluster API refuses of a class with the tier's defaults: a default, if it says so by its path in the class.
+func (b *builder) badDefault(tier string, p topology.Problem) diag.Finding {
+	t := b.in.Catalog.Tiers[tier]
+	place, rest := defaultPlace(splitField(p.Field))
+	value, ours := t.Defaults[place]
+	if !ours {
+		return diag.Errorf(b.in.Catalog.At("tiers", tier, "defaults"), "class/refused", "Cluster API refuses class %q with the defaults of tier %q: %s: %s", t.Class, tier, p.Field, shorten(p.Detail))
+	}
+	words := inWords(strings.TrimPrefix(shorten(p.Detail), "in body "))
+	if _, after, found := strings.Cut(words, ": supported values: "); found { // the value again, which apimachinery quotes only when it is text
+		words = inWords("supported values: " + after)
+	}
+	return diag.Errorf(b.in.Catalog.At(append([]string{"tiers", tier, "defaults", place}, rest...)...), "catalog/bad-value", "default %s %s of tier %q: %s", strings.Join(append([]string{place}, rest...), "."), asJSON(within(value, rest)), tier, words)
+}
+
+// defaultPlace is the place of a default, in the notation of topology.Defaults, by its path in a class; "" when it is no path of a default.
+func defaultPlace(path []string) (place string, rest []string) {
+	if len(path) < 6 || path[1] != "variables" || path[4] != "openAPIV3Schema" {
+		return "", nil
+	}
+	place = path[2]
+	for i := 5; i < len(path); i++ {
+		switch {
+		case path[i] == "default":
+			return place, path[i+1:]
+		case path[i] == "properties" && i+1 < len(path):
+			i++
+			place += "." + path[i]
+		case path[i] == "items":
+			place += "[]"
+		case path[i] == "additionalProperties":
+			place += "{}"
+		default:
+			return "", nil
+		}
+	}
+	return "", nil
+}
+
+// within is what is at a path of a value, in mappings and lists.
+func within(v any, path []string) any {
+	for _, key := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return string(text)
 }
 
 // class is a ClusterClass as Cluster API has accepted it, worked out once.

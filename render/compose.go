@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -26,6 +27,7 @@ const defaultPool = "md-0"
 // draft is a Cluster on its way from a request to a manifest.
 type draft struct {
 	request *request.Cluster
+	catalog *catalog.Catalog
 	tenant  *Tenant
 	tier    catalog.Tier
 	source  catalog.ClassSource
@@ -42,6 +44,7 @@ type draft struct {
 	origins   map[string][]string       // where in the request the value at a variable's path was written
 	pools     []string                  // in order
 	address   string                    // of the control plane, "" when it takes none
+	full      map[string]any            // see filled; nil until somebody asks
 
 	defaults map[string]any // of the chart's variables, as recorded
 	direct   map[string]any // values of the chart that fields of the request give
@@ -181,7 +184,7 @@ func (d *draft) setVariables() {
 		"apiServer": s.ControlPlane.Resources.APIServer, "controllerManager": s.ControlPlane.Resources.ControllerManager, "scheduler": s.ControlPlane.Resources.Scheduler,
 	} {
 		if r != nil {
-			d.feed(component, plain(r), "spec", "controlPlane", "resources", component)
+			d.feed(component, decimals(plain(r)), "spec", "controlPlane", "resources", component)
 		}
 	}
 	if names := set(s.PublicNames); len(names) > 0 {
@@ -194,11 +197,12 @@ func (d *draft) setVariables() {
 	}
 	d.setSizes()
 	d.setAddresses()
+	d.full = nil
 }
 
 // readVariables takes over what the tenant wrote under variables.
 func (d *draft) readVariables() {
-	d.variables, d.overrides, d.origins = map[string]any{}, map[string]map[string]any{}, map[string][]string{}
+	d.variables, d.overrides, d.origins, d.full = map[string]any{}, map[string]map[string]any{}, map[string][]string{}, nil
 	for _, name := range catalog.Sorted(d.request.Spec.Variables) {
 		d.variables[name] = plain(d.request.Spec.Variables[name])
 		d.origins[name] = []string{"spec", "variables", name}
@@ -326,6 +330,19 @@ func clusterNetwork(n *request.ClusterNetwork) map[string]any {
 		return nil
 	}
 	return out
+}
+
+// decimals are quantities of which those with a fraction are text, as Kubernetes reads a number where it wants a quantity.
+func decimals(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for key := range x {
+			x[key] = decimals(x[key])
+		}
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return v
 }
 
 // plain converts a decoded value to what an Object may hold: maps, lists, strings, booleans, int64 and float64. The value came

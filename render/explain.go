@@ -17,9 +17,25 @@ import (
 func (d *draft) explain(problems []topology.Problem) diag.List {
 	var found diag.List
 	for _, p := range problems {
-		found.Add(d.explainOne(p))
+		if !repeats(p, problems) {
+			found.Add(d.explainOne(p))
+		}
 	}
 	return found
+}
+
+// summary is what a schema with alternatives says of a value beside what each alternative does: with the path in the words, and not in the
+// field.
+var summary = regexp.MustCompile(`^(?:"(\S+)" must validate at least one schema \(anyOf\)|Checked value must be of type .* in (\S+))$`)
+
+// repeats reports whether a problem only sums up others.
+func repeats(p topology.Problem, all []topology.Problem) bool {
+	m := summary.FindStringSubmatch(shorten(p.Detail))
+	if m == nil {
+		return false
+	}
+	about := p.Field + "." + m[1] + m[2]
+	return slices.ContainsFunc(all, func(o topology.Problem) bool { return o.Field == about || strings.HasPrefix(o.Field, about+".") })
 }
 
 var (
@@ -227,7 +243,7 @@ func inWords(detail string) string {
 		return "want one of " + strings.ReplaceAll(choices, `"`, "")
 	}
 	if m := wrongType.FindStringSubmatch(detail); m != nil {
-		return fmt.Sprintf("want type %s, got %s", m[1], m[2])
+		return fmt.Sprintf("want type %s, got %s", strings.ReplaceAll(m[1], ",", " or "), m[2])
 	}
 	return detail
 }

@@ -76,6 +76,9 @@ func (d *draft) narrowing(p topology.Problem) (narrowing, []string) {
 	if v == nil || variable == "" {
 		return narrowing{}, nil
 	}
+	if origin[1] != "workers" && within(d.filled(), v) == nil { // a key with a dot in it: the path does not say which value it is
+		return narrowing{}, nil
+	}
 	if len(origin) < 3 { // a default, which nobody has written
 		origin = append([]string{"spec", "variables"}, v...)
 	}

@@ -50,18 +50,15 @@ func (t *Tenant) subnetNames() []string {
 
 // network finds a subnet that is not there, a server address that cannot be one, and ranges that overlap.
 func (d *draft) network(c *catalog.Catalog, t *Tenant) {
-	name, _ := d.effective("subnet").(string)
-	origin := []string{"spec", "tier"}
-	if _, written := d.given("subnet"); written != nil {
-		origin = written
-	}
+	given := d.stated("subnet")
+	name, _ := given.value.(string)
 	s, known := t.subnet(name)
 	// A tenant without a SubnetRequest may stand on a subnet made elsewhere, unless the catalog has a word on those.
 	if !known && !t.partial && d.gone(name, t) {
 		known = true // said
 	}
 	if !known && name != "" && !t.partial && (len(t.Subnets) > 0 || t.terms.Subnets != nil) {
-		f := d.admission(origin, "subnet/unknown", "subnet %q is neither a SubnetRequest of %s nor one that the catalog says is made elsewhere%s: the workers would have no network", name, t.Namespace, diag.OneOf(t.subnetNames()))
+		f := d.blame(given, "subnet/unknown", "subnet %q is neither a SubnetRequest of %s nor one that the catalog says is made elsewhere%s: the workers would have no network", name, t.Namespace, diag.OneOf(t.subnetNames()))
 		if near := diag.Nearest(name, t.subnetNames()); near != "" {
 			f = f.Hintf("did you mean %q?", near)
 		} else {
@@ -73,7 +70,7 @@ func (d *draft) network(c *catalog.Catalog, t *Tenant) {
 	d.serverAddressFree(c)
 	d.ranges(c, name, s)
 	if d.enters("spec", "subnet") { // for whoever runs there, it is said where the subnet is written
-		d.subnetRange(c, origin, name, s)
+		d.subnetRange(c, given, name, s)
 	}
 }
 
@@ -93,13 +90,13 @@ func (d *draft) serverAddressFree(c *catalog.Catalog) {
 }
 
 // subnetRange finds a subnet that a cluster must not be put into: its machines could not reach what is outside under the same addresses.
-func (d *draft) subnetRange(c *catalog.Catalog, origin []string, name string, s subnet) {
+func (d *draft) subnetRange(c *catalog.Catalog, given stated, name string, s subnet) {
 	if !s.cidr.IsValid() {
 		return
 	}
 	for _, other := range c.OffLimits() {
 		if other.Overlaps(ledger.RangeOf(s.cidr)) {
-			d.found.Add(d.admission(origin, "network/overlap", "subnet %q %s overlaps %s: %s", name, s.cidr, other.What, other.Consequence))
+			d.found.Add(d.blame(given, "network/overlap", "subnet %q %s overlaps %s: %s", name, s.cidr, other.What, other.Consequence))
 		}
 	}
 }

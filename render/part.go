@@ -155,7 +155,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 // draft pairs a request with its tier, class and record. It is nil when there is nothing to compose; the reason is found, there or by
 // the builder. What is found of a draft is with it.
 func (p *part) draft(t *Tenant, c *request.Cluster) (*draft, diag.List) {
-	d := &draft{request: c, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
+	d := &draft{request: c, catalog: p.in.Catalog, tenant: t, record: t.Records[c.Name], lockOf: p.lock, judged: p.judged, base: p.in.base}
 	if p.probing {
 		d.lockOf = nil
 	}

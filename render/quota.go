@@ -221,12 +221,22 @@ func (p *part) quota(namespace string, drafts []*draft) {
 
 func less(a, b resource.Quantity) string {
 	a.Sub(b)
-	return a.String()
+	return inUnits(a)
+}
+
+// inUnits is a quantity as text. What is no round figure, as when Gi and G are added up, is given to a tenth.
+func inUnits(q resource.Quantity) string {
+	text := q.String()
+	if n := len(text); n < 8 || text[n-1] < '0' || text[n-1] > '9' {
+		return text
+	}
+	const gi = 1 << 30
+	return fmt.Sprintf("%.1fGi", float64(q.Value())/gi)
 }
 
 // amount is a quantity in words.
 func amount(q resource.Quantity, unit string) string {
-	if text := q.String(); text != "1" {
+	if text := inUnits(q); text != "1" {
 		return text + " " + unit
 	}
 	return "1 " + strings.TrimSuffix(unit, "s")

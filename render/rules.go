@@ -99,23 +99,17 @@ func (d *draft) originOf(path []string) []string {
 }
 
 // effective is the value of the variable that a field feeds, or else its default.
-func (d *draft) effective(field string) any {
-	if v, _ := d.given(field); v != nil {
-		return v
-	}
-	return d.allDefaults()[strings.Join(d.source.Variable(field), ".")]
-}
+func (d *draft) effective(field string) any { return d.stated(field).value }
 
-// size is the machine size of a worker pool, and where it was written.
-func (d *draft) size(pool string) (size string, origin []string) {
+// size is the machine size of a worker pool.
+func (d *draft) size(pool string) (string, stated) {
 	if s := d.workers()[pool].Size; s != "" {
-		return s, []string{"spec", "workers", pool, "size"}
+		field := []string{"spec", "workers", pool, "size"}
+		return s, stated{value: s, at: d.request.At(field...), field: field}
 	}
-	size, _ = d.effective("size").(string)
-	if _, origin = d.given("size"); origin == nil {
-		origin = []string{"spec", "workers", pool}
-	}
-	return size, origin
+	s := d.stated("size")
+	size, _ := s.value.(string)
+	return size, s
 }
 
 // customSize is the size whose figures are in machineSpecs, by the documented name.
@@ -125,17 +119,21 @@ const customSize = "custom"
 func (d *draft) sizes() {
 	path := d.source.Variable("machineSpecs")
 	for _, pool := range d.pools {
-		size, origin := d.size(pool)
+		size, s := d.size(pool)
 		if size != customSize || path == nil {
 			continue
 		}
 		specs, _ := d.effective("machineSpecs").(map[string]any)
 		figures := d.figures(path)
+		whose := fmt.Sprintf("worker pool %q", pool)
+		if s.whose != "" { // it is said far from the request
+			whose += fmt.Sprintf(" of %s", d.request)
+		}
 		for _, figure := range figures {
-			place := strings.Join(append(slices.Clone(path), figure), ".")
-			if specs[figure] == nil && d.allDefaults()[place] == nil {
-				d.found.Add(d.admissionAt(d.request.At(origin...), append([]string{"spec", "variables"}, path...), "size/no-specs",
-					"worker pool %q is of size %s, and variables.%s is not set: its machines would have the figure that the template happens to have", pool, size, place).
+			if specs[figure] == nil {
+				place := strings.Join(append(slices.Clone(path), figure), ".")
+				d.found.Add(d.admissionAt(s.at, append([]string{"spec", "variables"}, path...), "size/no-specs",
+					"%s is of size %s, and variables.%s is not set: its machines would have the figure that the template happens to have", whose, size, place).
 					Hintf("set %s under variables.%s", strings.Join(figures, " and "), strings.Join(path, ".")))
 			}
 		}
@@ -155,12 +153,12 @@ func (d *draft) figures(path []string) []string {
 
 // volumes finds a StorageClass of the tenant's choice. It is allowed, and slow.
 func (d *draft) volumes() {
-	class, origin := d.given("storageClass")
-	if class == nil || class == "" || d.class == nil || class == bootStorageClass(d.class) {
+	s := d.stated("storageClass")
+	if s.value == nil || s.value == "" || d.class == nil || s.value == bootStorageClass(d.class) {
 		return
 	}
-	d.found.Add(diag.Warnf(d.request.At(origin...), "storage/no-clone",
-		"storage class %q is not that of the golden images: each new machine waits for a full copy of its boot volume in place of a clone, at every rollout", class).
+	d.found.Add(s.warn("storage/no-clone",
+		"storage class %q is not that of the golden images: each new machine waits for a full copy of its boot volume in place of a clone, at every rollout", s.value).
 		Hintf("remove it, unless the volumes must be of that class"))
 }
 
@@ -183,24 +181,24 @@ const computeLabel = "node-role.kubernetes.io/compute"
 
 // placement finds a node selector that hosts may match which run no machines.
 func (d *draft) placement() {
-	v, origin := d.given("nodeSelector")
-	selector, _ := v.(map[string]any)
+	s := d.stated("nodeSelector")
+	selector, _ := s.value.(map[string]any)
 	if _, ok := selector[computeLabel]; ok || len(selector) == 0 {
 		return
 	}
-	d.found.Add(diag.Warnf(d.request.At(origin...), "placement/no-compute-label",
+	d.found.Add(s.warn("placement/no-compute-label",
 		"the node selector does not ask for %s: a host may match that runs no machines, and a machine that is put there never starts", computeLabel).
 		Hintf(`add %s: ""`, computeLabel))
 }
 
 // names finds a name for the API server's certificate with a port, where the class takes one: the control plane provider does not.
 func (d *draft) names() {
-	v, origin := d.given("publicNames")
-	list, _ := v.([]any)
+	s := d.stated("publicNames")
+	list, _ := s.value.([]any)
 	for i, entry := range list {
 		name, _ := entry.(string)
 		if host := request.HostOf(name); host != "" && host != name {
-			d.found.Add(d.admission(append(slices.Clone(origin), fmt.Sprint(i)), "names/port", "name %q for the certificate has a port: the control plane provider refuses it, and the control plane never comes up", name).
+			d.found.Add(d.blame(d.entry(s, i), "names/port", "name %q for the certificate has a port: the control plane provider refuses it, and the control plane never comes up", name).
 				Hintf("write %q", host))
 		}
 	}
@@ -214,12 +212,12 @@ const (
 
 // nodePort finds a port that no Service of type NodePort can have.
 func (d *draft) nodePort() {
-	v, origin := d.given("nodePort")
-	port, whole := v.(int64)
+	s := d.stated("nodePort")
+	port, whole := s.value.(int64)
 	if d.effective("serviceType") != "NodePort" || !whole || port >= firstNodePort && port <= lastNodePort {
 		return
 	}
-	d.found.Add(d.admission(origin, "port/outside", "node port %d, want one from %d to %d: the Service is refused, and the control plane cannot be reached", port, firstNodePort, lastNodePort))
+	d.found.Add(d.blame(s, "port/outside", "node port %d, want one from %d to %d: the Service is refused, and the control plane cannot be reached", port, firstNodePort, lastNodePort))
 }
 
 // dataStore finds a DataStore that is not there, or not for this tenant. The variable is looked at where the catalog takes the request's
@@ -233,39 +231,33 @@ func (d *draft) dataStore(c *catalog.Catalog, tenant catalog.Tenant) {
 	if !slices.ContainsFunc(d.options(), func(v topology.Variable) bool { return v.Path == place }) {
 		return
 	}
-	field := []string{"spec", "tier"} // whose default it is
-	value := lookup(d.variables, path)
-	if value != nil {
-		field = d.originOf(path)
-	} else {
-		value = d.allDefaults()[place]
-	}
-	name, _ := value.(string)
+	s := d.statedAt(path)
+	name, _ := s.value.(string)
 	if name == "" {
-		d.noDataStore(c, tenant, field)
+		d.noDataStore(c, tenant, s)
 		return
 	}
 	ns := d.request.Namespace
 	store, known := c.DataStores[name]
 	switch {
 	case !known && len(c.DataStores) > 0:
-		d.found.Add(d.admission(field, "datastore/unknown", "DataStore %q is not in the catalog%s: the control plane would never come up", name, diag.OneOf(storesOf(c, tenant, ns))))
+		d.found.Add(d.blame(s, "datastore/unknown", "DataStore %q is not in the catalog%s: the control plane would never come up", name, diag.OneOf(storesOf(c, tenant, ns))))
 	case !catalog.May(store.Tenants, ns):
-		d.found.Add(d.admission(field, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))))
+		d.found.Add(d.blame(s, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))))
 	case !catalog.May(tenant.DataStores, name):
-		d.found.Add(d.admission(field, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))).Hintf("%s", askFor(c, ns, "dataStores")))
+		d.found.Add(d.blame(s, "datastore/not-allowed", "DataStore %q is not for %s%s", name, ns, diag.OneOf(storesOf(c, tenant, ns))).Hintf("%s", askFor(c, ns, "dataStores")))
 	}
 }
 
 // noDataStore finds a cluster that names no DataStore, of a tenant that may not use every one: Kamaji puts it into its default one, and
 // which that is nobody can tell from here.
-func (d *draft) noDataStore(c *catalog.Catalog, tenant catalog.Tenant, field []string) {
+func (d *draft) noDataStore(c *catalog.Catalog, tenant catalog.Tenant, s stated) {
 	ns := d.request.Namespace
 	may := storesOf(c, tenant, ns)
 	if tenant.DataStores == nil && len(may) == len(c.DataStores) {
 		return
 	}
-	d.found.Add(d.admission(field, "datastore/not-allowed", "the cluster names no DataStore, so Kamaji takes its default one, and %s may not use every one%s", ns, diag.OneOf(may)).
+	d.found.Add(d.blame(s, "datastore/not-allowed", "the cluster names no DataStore, so Kamaji takes its default one, and %s may not use every one%s", ns, diag.OneOf(may)).
 		Hintf("write spec.controlPlane.dataStore, or give the tier a default for %s", strings.Join(catalog.ClassSource{}.Variable("dataStore"), ".")))
 }
 

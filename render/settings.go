@@ -116,17 +116,18 @@ func (d *draft) kamajiName(name string) diag.List {
 // hostAddress finds an address of a host that no host has: it would be that of another control plane.
 func (d *draft) hostAddress(c *catalog.Catalog) {
 	path := networkVariables + "nodeAddress"
-	text, _ := d.effectiveAt(path).(string)
+	s := d.statedAt(strings.Split(path, "."))
+	text, _ := s.value.(string)
 	if text == "" || d.effective("serviceType") != "NodePort" || d.tier.Access != "" {
 		return
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil || a.String() != text || a.Zone() != "" || a.Is4In6() || !a.IsGlobalUnicast() {
-		d.found.Add(diag.Errorf(d.request.At(variable(path)...), "variable/invalid", "variables.%s %q: want the address of a host of the management cluster", path, text))
+		d.found.Add(s.fault("variable/invalid", "variables.%s %q: want the address of a host of the management cluster", path, text))
 		return
 	}
 	if pool := poolWith(c, ledger.Range{First: a, Last: a}); pool != "" {
-		d.found.Add(d.admission(variable(path), "pool/inside", "%s %s is in address pool %q: it is, or may become, the address of another control plane", path, a, pool).
+		d.found.Add(d.blame(s, "pool/inside", "%s %s is in address pool %q: it is, or may become, the address of another control plane", path, a, pool).
 			Hintf("want the address of a host of the management cluster"))
 	}
 }
@@ -145,17 +146,17 @@ func poolWith(c *catalog.Catalog, r ledger.Range) string {
 func (d *draft) dnsAddresses() {
 	services := d.serviceRanges()
 	for i, text := range d.textsAt(dnsVariable) {
-		at := d.request.At(append(variable(dnsVariable), fmt.Sprint(i))...)
+		s := d.entry(d.statedAt(strings.Split(dnsVariable, ".")), i)
 		a, err := netip.ParseAddr(text)
 		in := slices.IndexFunc(services, func(p netip.Prefix) bool { return p.Contains(a) })
 		switch {
 		case err != nil || a.String() != text || a.Is4In6():
-			d.found.Add(diag.Errorf(at, "variable/invalid", "variables.%s.%d %q: want an IP address", dnsVariable, i, text))
+			d.found.Add(s.fault("variable/invalid", "variables.%s.%d %q: want an IP address", dnsVariable, i, text))
 		case in < 0:
-			d.found.Add(diag.Errorf(at, "dns/outside", "address %s of the cluster's DNS is not in its services, %s: no name would be resolved", a, plainRanges(services)).
+			d.found.Add(s.fault("dns/outside", "address %s of the cluster's DNS is not in its services, %s: no name would be resolved", a, plainRanges(services)).
 				Hintf("want one of clusterNetwork.services; without that field they are %s", defaultServices))
 		case a == services[in].Addr() || a == services[in].Addr().Next() || slices.Contains(edges(services[in]), a):
-			d.found.Add(diag.Errorf(at, "dns/outside", "address %s of the cluster's DNS is taken in %s: the first is that of the API server's own Service, and the ends of the range are nobody's", a, services[in]))
+			d.found.Add(s.fault("dns/outside", "address %s of the cluster's DNS is taken in %s: the first is that of the API server's own Service, and the ends of the range are nobody's", a, services[in]))
 		}
 	}
 }
@@ -185,36 +186,36 @@ func (d *draft) machineAddresses(c *catalog.Catalog) {
 	if !d.chart.Has(rangesVariable) {
 		return
 	}
-	gateway := address(fmt.Sprint(d.effectiveAt(gatewayVariable)))
+	router := d.statedAt(strings.Split(gatewayVariable, "."))
+	gateway := address(fmt.Sprint(router.value))
 	bits, _ := d.effectiveAt(prefixVariable).(int64)
 	network, err := gateway.Prefix(int(bits))
 	if err != nil || !gateway.Is4() { // without a gateway and a prefix the schema has said so
-		if v := d.effectiveAt(gatewayVariable); v != nil && !gateway.Is4() {
-			d.found.Add(diag.Errorf(d.request.At(variable(gatewayVariable)...), "variable/invalid", "variables.%s %q: want an IPv4 address", gatewayVariable, fmt.Sprint(v)))
+		if router.value != nil && !gateway.Is4() {
+			d.found.Add(router.fault("variable/invalid", "variables.%s %q: want an IPv4 address", gatewayVariable, fmt.Sprint(router.value)))
 		}
 		network = netip.Prefix{}
 	}
 	if slices.Contains(edges(network), gateway) {
-		d.found.Add(diag.Errorf(d.request.At(variable(gatewayVariable)...), "addresses/gateway", "gateway %s is the network or broadcast address of %s: no router can have it", gateway, network))
+		d.found.Add(router.fault("addresses/gateway", "gateway %s is the network or broadcast address of %s: no router can have it", gateway, network))
 	}
 	var before []ledger.Range
 	for i, text := range d.textsAt(rangesVariable) {
-		field := append(variable(rangesVariable), fmt.Sprint(i))
-		at := d.request.At(field...)
+		s := d.entry(d.statedAt(strings.Split(rangesVariable, ".")), i)
 		r, err := ledger.ParseRange(text)
 		switch pool := ""; {
 		case err != nil || !r.First.Is4():
-			d.found.Add(diag.Errorf(at, "variable/invalid", "variables.%s.%d %q: want first-last, a CIDR or an address of IPv4, as 198.51.100.10-198.51.100.40", rangesVariable, i, text))
+			d.found.Add(s.fault("variable/invalid", "variables.%s.%d %q: want first-last, a CIDR or an address of IPv4, as 198.51.100.10-198.51.100.40", rangesVariable, i, text))
 			continue
 		case network.IsValid() && (!network.Contains(r.First) || !network.Contains(r.Last)):
-			d.found.Add(diag.Errorf(at, "addresses/outside", "addresses %s of machines are not all in %s, the network of gateway %s: machines would have no way out", r, network, gateway))
+			d.found.Add(s.fault("addresses/outside", "addresses %s of machines are not all in %s, the network of gateway %s: machines would have no way out", r, network, gateway))
 		case r.Contains(gateway):
-			d.found.Add(diag.Errorf(at, "addresses/gateway", "addresses %s of machines hold the gateway %s: a machine would get it, and the network loses its way out", r, gateway))
+			d.found.Add(s.fault("addresses/gateway", "addresses %s of machines hold the gateway %s: a machine would get it, and the network loses its way out", r, gateway))
 		case slices.ContainsFunc(before, r.Overlaps):
-			d.found.Add(diag.Errorf(at, "addresses/duplicate", "addresses %s of machines are given twice", r))
+			d.found.Add(s.fault("addresses/duplicate", "addresses %s of machines are given twice", r))
 		default:
 			if pool = poolWith(c, r); pool != "" {
-				d.found.Add(d.admission(field, "pool/inside", "addresses %s of machines overlap address pool %q: a machine and a control plane may get the same one", r, pool))
+				d.found.Add(d.blame(s, "pool/inside", "addresses %s of machines overlap address pool %q: a machine and a control plane may get the same one", r, pool))
 			}
 		}
 		before = append(before, r)

@@ -38,6 +38,7 @@ type Options struct {
 	Name      string // of the release
 	Namespace string // of the release
 	Values    map[string]any
+	At        func(path []string) (diag.Pos, bool) // where one of Values is written; nil when nobody can say
 }
 
 // Render gives the objects of the chart in a folder of the tree, sorted, as helm would install them for the first time.
@@ -81,11 +82,12 @@ type release struct {
 	dirs   map[*helm.File]string // the folder of each chart, by its Chart.yaml; aliases share it
 	values chartutil.Values      // all that a template sees
 	ns     string
+	at     func(path []string) (diag.Pos, bool) // see Options
 }
 
 // prepare loads the chart from its files, switches its subcharts on and off, and merges the values.
 func prepare(dir string, files []file, o Options) (*release, diag.List) {
-	r := &release{dir: dir, dirs: map[*helm.File]string{}, ns: o.Namespace}
+	r := &release{dir: dir, dirs: map[*helm.File]string{}, ns: o.Namespace, at: o.At}
 	values, err := plain(o.Values)
 	if err != nil {
 		return nil, diag.List{diag.Errorf(diag.Pos{File: dir}, "chart/values", "the values of the chart cannot be written as YAML: %v", err)}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -28,24 +29,49 @@ var drafts = []string{
 // helm's own call of it is not, since that fetches whatever a schema refers to, over the network and from the disk.
 func (r *release) checkSchemas() diag.List {
 	values, _ := r.values.Table("Values")
-	return r.checkSchema(r.chart, values, "")
+	return r.checkSchema(r.chart, values, nil, nil)
 }
 
-func (r *release) checkSchema(c *helm.Chart, values map[string]any, prefix string) diag.List {
+// checkSchema holds the values of a chart against its schema. prefix leads from the top of all values to these, outer are the values.yaml
+// of the charts around it.
+func (r *release) checkSchema(c *helm.Chart, values map[string]any, prefix []string, outer []defaults) diag.List {
 	var found diag.List
+	written := append(r.defaults(c), outer...)
 	if c.Schema != nil {
-		found = validate(r.file(c, schemaFile), c.Schema, values, prefix)
+		found = validate(r.file(c, schemaFile), c.Schema, values, prefix, func(path []string) (diag.Pos, bool) {
+			if r.at != nil {
+				if at, ok := r.at(slices.Concat(prefix, path)); ok {
+					return at, true
+				}
+			}
+			for _, w := range slices.Backward(written) { // the outermost wins
+				if p := slices.Concat(w.under, path); w.doc.Has(p...) {
+					return w.doc.At(p...), true
+				}
+			}
+			return diag.Pos{}, false
+		})
 	}
 	for _, d := range c.Dependencies() {
 		if table, ok := values[d.Name()].(map[string]any); ok {
-			found.Add(r.checkSchema(d, table, prefix+d.Name()+".")...)
+			found.Add(r.checkSchema(d, table, append(slices.Clip(prefix), d.Name()), within(written, d.Name()))...)
 		}
 	}
 	return found
 }
 
-// validate finds what is wrong with a schema, or else with the values. prefix leads from the top of the values to these.
-func validate(file string, schema []byte, values map[string]any, prefix string) diag.List {
+// within are the values.yaml of charts for a subchart.
+func within(written []defaults, subchart string) []defaults {
+	var out []defaults
+	for _, w := range written {
+		out = append(out, defaults{w.doc, append(slices.Clip(w.under), subchart)})
+	}
+	return out
+}
+
+// validate finds what is wrong with a schema, or else with the values. prefix leads from the top of the values to these; written says
+// where the value at a path of these is written, if it is.
+func validate(file string, schema []byte, values map[string]any, prefix []string, written func(path []string) (diag.Pos, bool)) diag.List {
 	compiled, found := compile(file, schema)
 	if found.Failed() {
 		return found
@@ -58,10 +84,62 @@ func validate(file string, schema []byte, values map[string]any, prefix string) 
 	case !errors.As(err, &bad):
 		return diag.List{badSchema(file, err)}
 	}
+	top := strings.Join(append(slices.Clip(prefix), ""), ".")
 	for _, v := range violations(bad) {
-		found.Add(diag.Errorf(diag.Pos{File: file}, "chart/values", "%s", describe(v, prefix)))
+		f := diag.Errorf(writtenAt(v, file, written), "chart/values", "%s", describe(v, top))
+		if text := meant(v, schema); text != "" {
+			f = f.Hintf("%s", text)
+		}
+		found.Add(f)
 	}
 	return found
+}
+
+// writtenAt is where a value is written that a schema refuses, or the nearest one around it; the schema where nobody wrote any.
+func writtenAt(e *jsonschema.ValidationError, file string, written func(path []string) (diag.Pos, bool)) diag.Pos {
+	path := e.InstanceLocation
+	var keys []string
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		keys = slices.Sorted(slices.Values(k.Properties))
+	case *kind.Required:
+		keys = k.Missing
+	}
+	for _, key := range keys {
+		if at, ok := written(append(slices.Clone(path), key)); ok { // one that is missing may be a null
+			return at
+		}
+	}
+	for n := len(path); n > 0; n-- {
+		if at, ok := written(path[:n]); ok {
+			return at
+		}
+	}
+	return diag.Pos{File: file}
+}
+
+// meant is what a schema says of a value that it refuses, in words for people; "" when it says nothing.
+func meant(e *jsonschema.ValidationError, schema []byte) string {
+	switch e.ErrorKind.(type) {
+	case *kind.AdditionalProperties, *kind.Required:
+		return ""
+	}
+	_, pointer, _ := strings.Cut(e.SchemaURL, "#/")
+	pointer, err := url.PathUnescape(pointer)
+	if err != nil {
+		return ""
+	}
+	var node any
+	if err := json.Unmarshal(schema, &node); err != nil {
+		return ""
+	}
+	for _, key := range strings.Split(pointer, "/") {
+		m, _ := node.(map[string]any)
+		node = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
+	}
+	m, _ := node.(map[string]any)
+	text, _ := m["description"].(string)
+	return oneLine(text)
 }
 
 // nowhere is where schemas are loaded from. remote finds the references first; this is so that none it overlooks is followed.

@@ -51,11 +51,7 @@ func (r *release) valueTexts(c *helm.Chart, values map[string]any, prefix string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if d := subs[key]; d != nil {
 			table, _ := values[key].(map[string]any)
-			var around []defaults
-			for _, w := range written {
-				around = append(around, defaults{w.doc, append(slices.Clip(w.under), key)})
-			}
-			parts, bad := r.valueTexts(d, table, prefix+key+".", around)
+			parts, bad := r.valueTexts(d, table, prefix+key+".", within(written, key))
 			out = append(out, parts...)
 			found.Add(bad...)
 			continue

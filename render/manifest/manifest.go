@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 
 	"copyhold.dev/copyhold/render/strict"
@@ -103,12 +104,58 @@ func Parse(data []byte) ([]*Object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
-		objects, err := one(doc)
+		values, err := apart(doc)
+		for _, v := range values {
+			if err != nil {
+				break
+			}
+			var objects []*Object
+			objects, err = one(v)
+			out = append(out, objects...)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
-		out = append(out, objects...)
 	}
+}
+
+// apart splits a document that is a stream of JSON values, as jq prints them, and refuses others that are several: the YAML parser would
+// read the first and drop the rest.
+func apart(doc []byte) ([][]byte, error) {
+	braces := bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{"))
+	switch {
+	case !braces && bytes.Contains(doc, []byte("\n...")):
+		return [][]byte{doc}, alone(doc)
+	case !braces:
+		return [][]byte{doc}, nil
+	}
+	var out [][]byte
+	for d := json.NewDecoder(bytes.NewReader(doc)); ; {
+		var v json.RawMessage
+		err := d.Decode(&v)
+		switch {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil && len(out) == 0: // YAML with braces
+			return [][]byte{doc}, alone(doc)
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, v)
+	}
+}
+
+// alone refuses a document that another follows without --- between them.
+func alone(doc []byte) error {
+	d := kyaml.NewDecoder(bytes.NewReader(doc))
+	var n kyaml.Node
+	if err := d.Decode(&n); err != nil {
+		return nil // said where it is read
+	}
+	if err := d.Decode(&n); !errors.Is(err, io.EOF) {
+		return errors.New("something follows it without --- between them")
+	}
+	return nil
 }
 
 func one(doc []byte) ([]*Object, error) {
@@ -119,15 +166,18 @@ func one(doc []byte) ([]*Object, error) {
 	if string(j) == "null" {
 		return nil, nil
 	}
+	if j[0] != '{' {
+		return nil, errors.New("want an object (key: value), got other YAML")
+	}
 	o := &Object{}
 	if err := o.UnmarshalJSON(j); err != nil {
 		return nil, err
 	}
 	if !o.IsList() {
-		if o.GetAPIVersion() == "" || o.GetName() == "" {
-			return nil, fmt.Errorf("%s %q has no apiVersion or no metadata.name", o.GetKind(), o.GetName())
+		if o.GetKind() == "List" {
+			return nil, errors.New("a List without items")
 		}
-		return []*Object{o}, nil
+		return []*Object{o}, named(o)
 	}
 	list, err := o.ToList()
 	if err != nil {
@@ -135,9 +185,23 @@ func one(doc []byte) ([]*Object, error) {
 	}
 	out := make([]*Object, 0, len(list.Items))
 	for i := range list.Items {
+		if err := named(&list.Items[i]); err != nil {
+			return nil, fmt.Errorf("item %d of a %s: %w", i+1, o.GetKind(), err)
+		}
 		out = append(out, &list.Items[i])
 	}
 	return out, nil
+}
+
+// named refuses what cannot be told from other objects.
+func named(o *Object) error {
+	switch {
+	case o.GetKind() == "":
+		return errors.New("an object without kind")
+	case o.GetAPIVersion() == "" || o.GetName() == "":
+		return fmt.Errorf("%s %q has no apiVersion or no metadata.name", o.GetKind(), o.GetName())
+	}
+	return nil
 }
 
 // YAML is one object as a YAML document, keys sorted, text that looks like another type quoted.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,27 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
+// Several JSON values one after the other are all read: a YAML parser stops after the first.
+func TestParseJSONStream(t *testing.T) {
+	objects, err := Parse([]byte(`
+{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}}
+{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "A", "metadata": {"name": "z"}}]}
+{"apiVersion": "v1", "kind": "A", "metadata": {"name": "last"}}
+---
+{apiVersion: v1, kind: A, metadata: {name: yaml}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.GetName())
+	}
+	if want := []string{"x", "z", "last", "yaml"}; !slices.Equal(names, want) {
+		t.Errorf("read %v, want %v", names, want)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		"kind: A\nmetadata: {name: x}\n":                                       "document 1",
@@ -116,6 +138,14 @@ func TestParseRefuses(t *testing.T) {
 		"apiVersion: v1\nkind: A\nmetadata: {name: x}\n---\n- a\n":             "document 2",
 		"apiVersion: v1\nkind: A\nmetadata: {name: x}\n---\nplain text here\n": "document 2",
 		"a: b: c\n": "document 1",
+		"apiVersion: v1\nkind: A\nmetadata: {name: x}\n...\napiVersion: v1\nkind: B\nmetadata: {name: x}\n":    "document 1: something follows it",
+		"{apiVersion: v1, kind: A, metadata: {name: x}}\n{apiVersion: v1, kind: A, metadata: {name: other}}\n": "document 1",
+		`{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}} {"apiVersion": "v1"`:                     "document 1",
+		`{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}} {"apiVersion": "v1"}`:                    "document 1: Object 'Kind' is missing",
+		`{"apiVersion": "v1", "kind": "A", "kind": "B", "metadata": {"name": "x"}}`:                            `"kind" already set`,
+		"apiVersion: v1\nkind: List\n":                                 "a List without items",
+		"apiVersion: v1\nkind: List\nitems: [{metadata: {name: x}}]\n": "item 1 of a List: an object without kind",
+		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: A, metadata: {name: x}}, {apiVersion: v1, kind: List, items: []}]": `item 2 of a List: List "" has no apiVersion`,
 	} {
 		if got, err := Parse([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q) = %v, %v, want an error with %q", in, got, err, want)

@@ -63,7 +63,7 @@ func (p *Pool) Machine() (cpu, memory *resource.Quantity) {
 func cores(topology map[string]any) *resource.Quantity {
 	n, given := int64(1), false
 	for _, key := range []string{"cores", "sockets", "threads"} {
-		if q := quantity(topology[key]); q != nil && q.Value() > 0 {
+		if q := quantity(topology[key]); q != nil {
 			n, given = n*q.Value(), true
 		}
 	}
@@ -73,13 +73,13 @@ func cores(topology map[string]any) *resource.Quantity {
 	return resource.NewQuantity(n, resource.DecimalSI)
 }
 
-// quantity is the first value that is one.
+// quantity is the first value that is one of more than nothing.
 func quantity(values ...any) *resource.Quantity {
 	for _, v := range values {
 		if v == nil {
 			continue
 		}
-		if q, err := resource.ParseQuantity(fmt.Sprint(v)); err == nil {
+		if q, err := resource.ParseQuantity(fmt.Sprint(v)); err == nil && q.Sign() > 0 {
 			return &q
 		}
 	}
