@@ -151,7 +151,7 @@ func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
 	}
 	c.address(d, was, is)
 	c.paused(d, was, is)
-	network(d, was, is)
+	c.network(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
 	}
