@@ -12,6 +12,8 @@ import (
 	"copyhold.dev/copyhold/render/topology"
 )
 
+const anotherWay = "the control plane is reached in another way: kubeconfigs break"
+
 // endpoint finds a change of how the control plane of a written cluster is reached, and of the names in its certificate, that is neither of
 // its address nor of the request's publicNames. It goes by the objects, since a chart and an overlay make such a change too.
 func (c *comparer) endpoint(d *Diff, was, is *render.Cluster) {
@@ -20,7 +22,7 @@ func (c *comparer) endpoint(d *Diff, was, is *render.Cluster) {
 		of    func(*render.Made) any
 		said  bool
 	}{
-		{"the control plane is reached in another way: kubeconfigs break", reached, false},
+		{anotherWay, reached, false},
 		{"the names in the API server's certificate change: clients that use one that is gone break", certified, !topology.Equal(was.Fed("publicNames"), is.Fed("publicNames"))},
 	} {
 		if !x.said && !topology.Equal(x.of(whole(was)), x.of(whole(is))) {
