@@ -36,6 +36,18 @@ func (r *release) checkSchema(c *helm.Chart, values map[string]any, prefix strin
 	if c.Schema != nil {
 		found = validate(r.file(c, schemaFile), c.Schema, values, prefix)
 	}
+	found.Add(r.checkBelow(c, values, prefix)...)
+	return found
+}
+
+// checkSubSchemas is checkSchemas without the chart's own.
+func (r *release) checkSubSchemas() diag.List {
+	values, _ := r.values.Table("Values")
+	return r.checkBelow(r.chart, values, "")
+}
+
+func (r *release) checkBelow(c *helm.Chart, values map[string]any, prefix string) diag.List {
+	var found diag.List
 	for _, d := range c.Dependencies() {
 		if table, ok := values[d.Name()].(map[string]any); ok {
 			found.Add(r.checkSchema(d, table, prefix+d.Name()+".")...)
