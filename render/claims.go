@@ -44,7 +44,7 @@ func (c claim) meets(o claim) bool {
 	if c.port != nil || o.port != nil {
 		return c.port != nil && o.port != nil && fmt.Sprint(c.port) == fmt.Sprint(o.port)
 	}
-	return c.d != o.d && c.Overlaps(o.Range) && oneNetwork(c.d.tier.Values, o.d.tier.Values)
+	return c.d != o.d && c.Overlaps(o.Range) && oneNetwork(c.d.chart.Values(nil), o.d.chart.Values(nil))
 }
 
 // oneNetwork reports whether machines of two tiers stand in one network: on the same bridge of the same hosts.

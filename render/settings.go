@@ -66,7 +66,7 @@ func (d *draft) unread() {
 	if d.tier.Access != "" {
 		for _, field := range []string{"serviceType", "nodePort", "konnectivityNodePort", "nodeAddress"} {
 			if at := variable(networkVariables + field); d.request.Has(at...) {
-				d.found.Add(diag.Errorf(d.request.At(at...), "variable/no-effect", "%s%s has no effect: control planes of tier %q are reached by %s, and their Service is ClusterIP", networkVariables, field, d.request.Spec.Tier, d.tier.Access).
+				d.found.Add(d.admission(at, "variable/no-effect", "%s%s has no effect: control planes of tier %q are reached by %s, and their Service is ClusterIP", networkVariables, field, d.request.Spec.Tier, d.tier.Access).
 					Hintf("remove it, or ask for another tier"))
 			}
 		}
@@ -74,7 +74,7 @@ func (d *draft) unread() {
 	path := d.source.Variable("machineSpecs")
 	custom := slices.ContainsFunc(d.pools, func(pool string) bool { size, _ := d.size(pool); return size == customSize })
 	if at := variable(strings.Join(path, ".")); path != nil && d.request.Has(at...) && !custom {
-		d.found.Add(diag.Errorf(d.request.At(at...), "variable/no-effect", "%s has no effect: no worker pool is of size %s", strings.Join(path, "."), customSize).
+		d.found.Add(d.admission(at, "variable/no-effect", "%s has no effect: no worker pool is of size %s", strings.Join(path, "."), customSize).
 			Hintf("give a worker pool size: %s, or remove it", customSize))
 	}
 }
@@ -153,10 +153,10 @@ func (d *draft) dnsAddresses() {
 		case err != nil || a.String() != text || a.Is4In6():
 			d.found.Add(s.fault("variable/invalid", "variables.%s.%d %q: want an IP address", dnsVariable, i, text))
 		case in < 0:
-			d.found.Add(s.fault("dns/outside", "address %s of the cluster's DNS is not in its services, %s: no name would be resolved", a, plainRanges(services)).
+			d.found.Add(d.blame(s, "dns/outside", "address %s of the cluster's DNS is not in its services, %s: no name would be resolved", a, plainRanges(services)).
 				Hintf("want one of clusterNetwork.services; without that field they are %s", defaultServices))
 		case a == services[in].Addr() || a == services[in].Addr().Next() || slices.Contains(edges(services[in]), a):
-			d.found.Add(s.fault("dns/outside", "address %s of the cluster's DNS is taken in %s: the first is that of the API server's own Service, and the ends of the range are nobody's", a, services[in]))
+			d.found.Add(d.blame(s, "dns/outside", "address %s of the cluster's DNS is taken in %s: the first is that of the API server's own Service, and the ends of the range are nobody's", a, services[in]))
 		}
 	}
 }
@@ -181,7 +181,8 @@ func plainRanges(ranges []netip.Prefix) string {
 	return joined(out)
 }
 
-// machineAddresses finds addresses for machines that no machine can have.
+// machineAddresses finds addresses for machines that no machine can have. A range may hold the gateway, and the ends of the network: these
+// are given to none (PoolSpecToIPSet in internal/poolutil/pool.go of the in-cluster provider of Cluster API's addresses).
 func (d *draft) machineAddresses(c *catalog.Catalog) {
 	if !d.chart.Has(rangesVariable) {
 		return
@@ -197,7 +198,7 @@ func (d *draft) machineAddresses(c *catalog.Catalog) {
 		network = netip.Prefix{}
 	}
 	if slices.Contains(edges(network), gateway) {
-		d.found.Add(router.fault("addresses/gateway", "gateway %s is the network or broadcast address of %s: no router can have it", gateway, network))
+		d.found.Add(d.blame(router, "addresses/gateway", "gateway %s is the network or broadcast address of %s: no router can have it", gateway, network))
 	}
 	var before []ledger.Range
 	for i, text := range d.textsAt(rangesVariable) {
@@ -208,11 +209,9 @@ func (d *draft) machineAddresses(c *catalog.Catalog) {
 			d.found.Add(s.fault("variable/invalid", "variables.%s.%d %q: want first-last, a CIDR or an address of IPv4, as 198.51.100.10-198.51.100.40", rangesVariable, i, text))
 			continue
 		case network.IsValid() && (!network.Contains(r.First) || !network.Contains(r.Last)):
-			d.found.Add(s.fault("addresses/outside", "addresses %s of machines are not all in %s, the network of gateway %s: machines would have no way out", r, network, gateway))
-		case r.Contains(gateway):
-			d.found.Add(s.fault("addresses/gateway", "addresses %s of machines hold the gateway %s: a machine would get it, and the network loses its way out", r, gateway))
-		case slices.ContainsFunc(before, r.Overlaps):
-			d.found.Add(s.fault("addresses/duplicate", "addresses %s of machines are given twice", r))
+			d.found.Add(d.blame(s, "addresses/outside", "addresses %s of machines are not all in %s, the network of gateway %s: machines would have no way out", r, network, gateway))
+		case slices.ContainsFunc(before, r.Overlaps): // each machine gets its own all the same
+			d.found.Add(s.warn("addresses/duplicate", "addresses %s of machines are given twice", r))
 		default:
 			if pool = poolWith(c, r); pool != "" {
 				d.found.Add(d.blame(s, "pool/inside", "addresses %s of machines overlap address pool %q: a machine and a control plane may get the same one", r, pool))

@@ -41,12 +41,22 @@ func (i *inspector) nodePorts(o *manifest.Object, objects []*manifest.Object) {
 	switch {
 	case o.GetKind() == "TenantControlPlane" && lookup(o.Object, []string{"spec", "controlPlane", "service", "serviceType"}) == "NodePort":
 		wants("networkProfile.port", lookup(o.Object, []string{"spec", "networkProfile", "port"}), "nodePort")
-		if server := lookup(o.Object, []string{"spec", "addons", "konnectivity", "server"}); server != nil {
-			wants("addons.konnectivity.server.port", lookup(o.Object, []string{"spec", "addons", "konnectivity", "server", "port"}), "konnectivityNodePort")
-		}
 	case o.GetKind() == "KamajiControlPlane" && lookup(o.Object, []string{"spec", "network", "serviceType"}) == "NodePort":
 		wants("the Cluster's apiServerPort", apiServerPort(objects), "nodePort")
+	default:
+		return
 	}
+	if lookup(o.Object, []string{"spec", "addons", "konnectivity"}) != nil { // its port is on the same Service, and on the hosts (internal/resources/konnectivity/service_resource.go of Kamaji)
+		wants("addons.konnectivity.server.port", konnectivityPort(o), "konnectivityNodePort")
+	}
+}
+
+// konnectivityPort is the port of a control plane's Konnectivity server.
+func konnectivityPort(o *manifest.Object) int64 {
+	if port, ok := lookup(o.Object, []string{"spec", "addons", "konnectivity", "server", "port"}).(int64); ok {
+		return port
+	}
+	return konnectivityOwn
 }
 
 // apiServerPort is the port of a Cluster's API server.
@@ -79,8 +89,8 @@ func (i *inspector) metalStack(o *manifest.Object, objects []*manifest.Object) {
 	case "MetalStackFirewallTemplate":
 		konnectivity := konnectivityOwn
 		for _, c := range objects {
-			if port, ok := lookup(c.Object, []string{"spec", "addons", "konnectivity", "server", "port"}).(int64); ok && hostedByKamaji(c) {
-				konnectivity = port
+			if hostedByKamaji(c) {
+				konnectivity = konnectivityPort(c)
 			}
 		}
 		for _, port := range []int64{apiServerPort(objects), konnectivity} {

@@ -261,7 +261,9 @@ type book struct {
 
 var (
 	onePerAddress = book{func(c checkout, day string) error { _, err := c.copyhold("allocate", "--today", day); return err }, readFiles, true}
-	oneFileByHash = book{sorted(func(p ledger.Pool, holder string, used map[netip.Addr]string) (netip.Addr, bool) { return p.Pick(holder, used) }), readLines, false}
+	oneFileByHash = book{sorted(func(p ledger.Pool, holder string, used map[netip.Addr]string) (netip.Addr, bool) {
+		return p.Pick(holder, used)
+	}), readLines, false}
 	oneFileLowest = book{sorted(lowest), readLines, false}
 )
 

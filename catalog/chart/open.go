@@ -25,7 +25,8 @@ type Chart struct {
 
 	schema   func() (*jsonschema.Schema, diag.List)
 	mu       sync.Mutex
-	compared bool // two renderings were held against each other
+	compared bool                 // two renderings were held against each other
+	vetted   map[string]diag.List // what is wrong with the templates, by the subcharts that are switched on
 }
 
 // Open reads a chart. Unlike Render, a Chart does not hold values against values.schema.json by itself: Violations does, which says
@@ -38,12 +39,12 @@ func Open(tree fs.FS, dir string) (*Chart, diag.List, error) {
 	if found.Failed() {
 		return nil, found.Sorted(), nil
 	}
-	c := &Chart{dir: dir, files: files}
+	c := &Chart{dir: dir, files: files, vetted: map[string]diag.List{}}
 	c.schema = sync.OnceValues(c.compile)
 	r, found := prepare(dir, files, Options{Name: "x", Namespace: "x"})
 	if !found.Failed() {
 		c.name = r.chart.Name()
-		found = r.checkTemplates()
+		found = c.vet(r)
 	}
 	if !found.Failed() {
 		_, found = c.schema()
@@ -52,6 +53,23 @@ func Open(tree fs.FS, dir string) (*Chart, diag.List, error) {
 		return nil, found.Sorted(), nil
 	}
 	return c, nil, nil
+}
+
+// vet checks the templates of a release once for each choice of subcharts: values switch them on and off.
+func (c *Chart) vet(r *release) diag.List {
+	var names []string
+	for _, part := range r.charts() {
+		names = append(names, part.ChartFullPath())
+	}
+	key := strings.Join(names, " ")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, known := c.vetted[key]
+	if !known {
+		found = r.checkTemplates()
+		c.vetted[key] = found
+	}
+	return found
 }
 
 // Name is the chart's own name.
@@ -81,10 +99,16 @@ func (c *Chart) Defaults() (map[string]any, diag.List) {
 	return out, nil
 }
 
-// Render gives the objects of the chart as the function Render does, but for the check of the values. That two renderings are alike is
-// looked at once for each Chart.
+// Render gives the objects of the chart as the function Render does, but for the check of the chart's own values. That two renderings are
+// alike is looked at once for each Chart.
 func (c *Chart) Render(o Options) ([]*manifest.Object, diag.List) {
 	r, found := prepare(c.dir, c.files, o)
+	if !found.Failed() {
+		found = c.vet(r)
+	}
+	if !found.Failed() {
+		found = r.checkSubSchemas()
+	}
 	if found.Failed() {
 		return nil, found.Sorted()
 	}

@@ -52,6 +52,19 @@ func (r *release) checkSchema(c *helm.Chart, values map[string]any, prefix []str
 			return diag.Pos{}, false
 		})
 	}
+	found.Add(r.checkBelow(c, values, prefix, written)...)
+	return found
+}
+
+// checkSubSchemas is checkSchemas without the chart's own.
+func (r *release) checkSubSchemas() diag.List {
+	values, _ := r.values.Table("Values")
+	return r.checkBelow(r.chart, values, nil, r.defaults(r.chart))
+}
+
+// checkBelow is checkSchema for the subcharts. written are the values.yaml of the charts around them.
+func (r *release) checkBelow(c *helm.Chart, values map[string]any, prefix []string, written []defaults) diag.List {
+	var found diag.List
 	for _, d := range c.Dependencies() {
 		if table, ok := values[d.Name()].(map[string]any); ok {
 			found.Add(r.checkSchema(d, table, append(slices.Clip(prefix), d.Name()), within(written, d.Name()))...)

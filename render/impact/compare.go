@@ -158,7 +158,7 @@ func (c *comparer) judge(d *Diff, was, is *render.Cluster) error {
 	}
 	c.address(d, was, is)
 	c.paused(d, was, is)
-	network(d, was, is)
+	c.network(d, was, is)
 	if err := c.controlPlane(d, was, is); err != nil {
 		return err
 	}
@@ -288,9 +288,13 @@ func (c *comparer) address(d *Diff, was, is *render.Cluster) {
 		{"address", "the address of the control plane changes: kubeconfigs and certificates with the old one break"},
 		{"serverAddress", "the address that workers join by changes"},
 		{"publicNames", "the names in the API server's certificate change: clients that use one that is gone break"},
+		{"serviceType", anotherWay},
 	} {
 		old, now := was.Fed(f.field), is.Fed(f.field)
 		if topology.Equal(old, now) {
+			continue
+		}
+		if f.field == "serviceType" && (is.Made != nil || !topology.Equal(was.Fed("address"), is.Fed("address"))) { // of what a chart makes the objects are compared; or it is said
 			continue
 		}
 		pos := is.FedAt(f.field)

@@ -22,9 +22,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 		d.Changes = append(d.Changes, Change{Action: Unknown, Words: "the base cannot be rendered for it, so nothing can be compared: " + first(was.Found)})
 		return d, nil
 	}
-	if other := changesShape(was, is); other.Action != "" {
-		at := is.Request.At("spec", "tier")
-		other.Causes = []Cause{{At: at.String(), pos: at, Field: "tier", Before: was.Request.Spec.Tier, After: is.Request.Spec.Tier}}
+	if other := c.changesShape(was, is); other.Action != "" {
 		d.Changes = append(d.Changes, other)
 		return d, nil
 	}
@@ -46,7 +44,7 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 	c.paused(d, was, is)
 	c.address(d, was, is)
 	c.endpoint(d, was, is)
-	network(d, was, is)
+	c.network(d, was, is)
 	if err := c.writtenObjects(d, was, is, a, b); err != nil {
 		return nil, err
 	}
@@ -60,18 +58,38 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 	return d, nil
 }
 
-// changesShape finds a running cluster that would become one of another make.
-func changesShape(was, is *render.Cluster) Change {
-	switch {
-	case (was.Chart == nil) != (is.Chart == nil):
-		return Change{Action: Rejected, Words: "one tier has a ClusterClass and the other a chart: Cluster API's webhook lets no running cluster go from one to the other"}
-	case was.Manifest.GetKind() != is.Manifest.GetKind():
-		return Change{Action: Delete, Machines: all(was), Words: fmt.Sprintf("its %s goes with the control plane, and a %s comes: nothing of the cluster is kept", was.Manifest.GetKind(), is.Manifest.GetKind())}
+// changesShape finds a running cluster that would become another one: a change of its tier, or of the chart.
+func (c *comparer) changesShape(was, is *render.Cluster) Change {
+	tier := at(is.Request.At("spec", "tier"), "tier", was.Request.Spec.Tier, is.Request.Spec.Tier)
+	if (was.Chart == nil) != (is.Chart == nil) {
+		return Change{Action: Rejected, Causes: []Cause{tier}, Words: "one tier has a ClusterClass and the other a chart: Cluster API's webhook lets no running cluster go from one to the other"}
 	}
-	for id := range objectsOf(was) {
-		if strings.HasPrefix(id.Group, "infrastructure.") && strings.HasSuffix(id.Kind, "Cluster") && objectsOf(is)[id] == nil {
-			return Change{Action: Replace, Machines: all(was), Words: "its " + id.Kind + " gives way to another kind: all machines go, and others come"}
+	if was.Manifest.GetKind() != is.Manifest.GetKind() {
+		return Change{Action: Delete, Machines: all(was), Causes: []Cause{c.chartCause(was, is)},
+			Words: fmt.Sprintf("its %s goes with the control plane, and a %s comes: nothing of the cluster is kept", was.Manifest.GetKind(), is.Manifest.GetKind())}
+	}
+	after := objectsOf(is)
+	gone := func(what func(manifest.ID) bool) (manifest.ID, bool) {
+		for _, o := range was.Made.Objects {
+			if id := manifest.IDOf(o); what(id) && after[id] == nil {
+				return id, true
+			}
 		}
+		return manifest.ID{}, false
+	}
+	if id, ok := gone(func(id manifest.ID) bool { return id.Kind == "KamajiControlPlane" }); ok {
+		return Change{Action: Delete, Machines: all(was), Causes: []Cause{c.chartCause(was, is)},
+			Words: fmt.Sprintf("its %s %s gives way to one of another name or kind: the control plane goes with all that is in it, once somebody confirms the prune, and the machines are none of the new one's", id.Kind, id.Name)}
+	}
+	if id, ok := gone(func(id manifest.ID) bool {
+		return strings.HasPrefix(id.Group, "infrastructure.") && strings.HasSuffix(id.Kind, "Cluster")
+	}); ok {
+		change := Change{Action: Replace, Machines: all(was), Causes: []Cause{c.chartCause(was, is)},
+			Words: fmt.Sprintf("its %s %s gives way to one of another name or kind: all machines go, and others come", id.Kind, id.Name)}
+		if maps.Equal(was.Hashes, is.Hashes) { // no lock is on it
+			change.Policy = is.RolloutPolicy().String()
+		}
+		return change
 	}
 	return Change{}
 }
@@ -84,16 +102,6 @@ func objectsOf(c *render.Cluster) map[manifest.ID]*manifest.Object {
 	}
 	out[manifest.IDOf(c.Manifest)] = c.Manifest
 	return out
-}
-
-// endpoint finds a change of how the control plane is reached that is none of its address.
-func (c *comparer) endpoint(d *Diff, was, is *render.Cluster) {
-	for _, v := range was.ValueChanges(is) {
-		path := strings.Join(v.Path, ".")
-		if path == "hostname" || slices.Contains([]string{"nodePort", "nodeAddress", "serviceType"}, strings.TrimPrefix(path, "variables.controlPlane.network.")) {
-			d.Changes = append(d.Changes, Change{Action: Address, Words: "the control plane is reached in another way: kubeconfigs break", Causes: []Cause{causeOf(v)}})
-		}
-	}
 }
 
 func causeOf(v render.ValueChange) Cause {
@@ -127,7 +135,11 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 		if id.Kind == "Cluster" && sameButPaused(before, after) { // a pause is said by itself
 			continue
 		}
-		if change, found := c.readOnce(was, is, before, after); found {
+		if change, found := c.immutable(was, is, before, after); found {
+			d.Changes = append(d.Changes, change)
+			continue
+		}
+		if change, found := c.appliedOnce(was, is, before, after); found {
 			d.Changes = append(d.Changes, change)
 			continue
 		}
@@ -144,12 +156,15 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 			continue
 		case change.Action == Frozen:
 			change.Action, change.Words = Rejected, strings.NewReplacer("what Cluster API makes of it", "the change", "every later reconcile of the cluster fails", "the sync fails, and what runs stays as it is").Replace(change.Words)
+		case change.Action == InPlace && len(readers(is, after)) > 0 && id.Group != "ipam.cluster.x-k8s.io": // of an address pool more is read each time
+			change.Action, change.Policy = Unknown, is.RolloutPolicy().String()
+			change.Words = join(fmt.Sprintf("%s %s is edited under its name, and machines of %s are made with it: whether those that run take the edit cannot be told from here", id.Kind, id.Name, strings.Join(readers(is, after), ", ")), change.Words)
 		case change.Action == InPlace:
 			change.Words = join(id.Kind+" "+id.Name, change.Words)
 		case was.Request.Spec.Version != is.Request.Spec.Version && len(is.Hashes) > 0:
 			change.Words = join(change.Words, "after it the worker pools: "+strings.Join(catalog.Sorted(is.Hashes), ", "))
 		}
-		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return specIn(w, id) })
+		change.Causes = c.writtenCauses(was, is, inObject(id, func(o *manifest.Object) any { return o.Object["spec"] }))
 		d.Changes = append(d.Changes, change)
 	}
 	return nil
@@ -159,15 +174,6 @@ func sameButPaused(a, b *manifest.Object) bool {
 	x, _ := a.Object["spec"].(map[string]any)
 	y, _ := b.Object["spec"].(map[string]any)
 	return equalBut("paused", x, y)
-}
-
-func specIn(w *render.Made, id manifest.ID) any {
-	for _, o := range w.Objects {
-		if manifest.IDOf(o) == id {
-			return o.Object["spec"]
-		}
-	}
-	return nil
 }
 
 // writtenCauses finds which values of the chart make a part of a cluster other than it was, by rendering the cluster as it was with one
@@ -297,11 +303,22 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 		if second := secondRollout(before, after); second != "" && change.Action == Rollout {
 			change.Words = join(change.Words, second)
 		}
-		change.Causes = c.writtenCauses(was, is, func(w *render.Made) any { return c.hashIn(w, name) })
+		if after.Paused() {
+			change.Words = join(change.Words, "its MachineDeployment is paused: this waits until that is taken away")
+		}
+		change.Causes = c.writtenCauses(was, is, c.hashOf(name))
 		out = append(out, change)
+	}
+	if before.Loses(after) {
+		out = append(out, Change{Action: Replace, Pool: name, Machines: &m, Policy: is.RolloutPolicy().String(), Causes: c.writtenCauses(was, is, inPool(name, func(p *topology.Pool) any { return p.Deployment.Spec.Selector })),
+			Words: "its MachineDeployment no longer selects the machines there are: others come beside them, and those stay until somebody deletes them"})
 	}
 	if before.OnDelete() && !after.OnDelete() && len(out) == 0 {
 		out = append(out, strategyEnds(is, name, m, c.writtenCauses(was, is, settingsOf(name))))
+	}
+	if before.Paused() && !after.Paused() {
+		out = append(out, Change{Action: Unknown, Pool: name, Machines: &m, Policy: is.RolloutPolicy().String(), Causes: c.writtenCauses(was, is, inPool(name, func(p *topology.Pool) any { return p.Paused() })),
+			Words: "its MachineDeployment is no longer paused: all that was changed meanwhile takes effect now, rollouts too"})
 	}
 	if skew := imageSkew(before, after); skew != "" {
 		out = append(out, Change{Action: ImageSkew, Pool: name, Machines: &m, Words: skew})
@@ -321,24 +338,27 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 	return out, nil
 }
 
-func settingsOf(pool string) func(*render.Made) any {
+// inPool is a part of a worker pool, wherever there is one of that name.
+func inPool(name string, part func(*topology.Pool) any) func(*render.Made) any {
 	return func(w *render.Made) any {
-		if p := w.Pools[pool]; p != nil {
-			return p.Settings()
+		if p := w.Pools[name]; p != nil {
+			return part(p)
 		}
 		return nil
 	}
 }
 
-// hashIn is the rollout hash of a worker pool.
-func (c *comparer) hashIn(w *render.Made, pool string) any {
-	p := w.Pools[pool]
-	if p == nil {
-		return nil
-	}
-	h, err := p.Hash(c.is.Schemas)
-	if err != nil {
-		return nil
-	}
-	return h
+func settingsOf(pool string) func(*render.Made) any {
+	return inPool(pool, func(p *topology.Pool) any { return p.Settings() })
+}
+
+// hashOf is the rollout hash of a worker pool.
+func (c *comparer) hashOf(pool string) func(*render.Made) any {
+	return inPool(pool, func(p *topology.Pool) any {
+		h, err := p.Hash(c.is.Schemas)
+		if err != nil {
+			return nil
+		}
+		return h
+	})
 }

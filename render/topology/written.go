@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
+	"sigs.k8s.io/cluster-api/util/annotations"
 
 	"copyhold.dev/copyhold/render/manifest"
 )
@@ -87,4 +90,18 @@ func (s *Schemas) Namespaced(o *manifest.Object) (namespaced, known bool, err er
 		return false, false, err
 	}
 	return k.namespaced, true, nil
+}
+
+// Loses reports whether a MachineDeployment in its next state does not select the machines that it has now. Its controller gives the new
+// selector to its MachineSets (computeDesiredMS in core/reconcilers/machinedeployment/machinedeployment_rollout_planner.go), and those
+// count only what it selects.
+func (p *Pool) Loses(next *Pool) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&next.Deployment.Spec.Selector)
+	return err == nil && !selector.Empty() && !selector.Matches(labels.Set(p.Deployment.Spec.Template.Labels)) // an empty one is filled in by the webhook
+}
+
+// Paused reports whether the MachineDeployment's controller leaves it alone.
+func (p *Pool) Paused() bool {
+	spec := p.Deployment.Spec
+	return spec.Paused != nil && *spec.Paused || annotations.HasPaused(p.Deployment)
 }
