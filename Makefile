@@ -28,7 +28,7 @@ demo: build
 	@sh examples/demo.sh "$(CURDIR)/.bin/copyhold"
 
 test: lint race
-	go test ./...
+	go test -timeout 30m ./...
 	@$(MAKE) --no-print-directory cmp
 	@$(MAKE) --no-print-directory controlplane
 
