@@ -94,7 +94,7 @@ type world struct {
 	funcs    interceptor.Funcs
 	patience time.Duration
 	until    context.Context // the run's, or nil
-	unhashed string // a cluster of whose worker pool nobody can tell offline
+	unhashed string          // a cluster of whose worker pool nobody can tell offline
 }
 
 func (w *world) copied() *world {
