@@ -13,8 +13,11 @@ import (
 	"copyhold.dev/copyhold/render/request"
 )
 
+// settledKinds are kinds of the platform application of which no change replaces a machine.
+var settledKinds = []string{"BGPAdvertisement", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "Role", "RoleBinding", "ServiceAccount"}
+
 // platformKinds are kinds of the platform application, of which a catalog may have none.
-var platformKinds = []string{"BGPAdvertisement", "ClusterClass", "IPAddressPool", "L2Advertisement", "Namespace", "ResourceQuota", "Role", "RoleBinding", "ServiceAccount"}
+var platformKinds = slices.Concat([]string{"ClusterClass"}, settledKinds)
 
 // Generate renders an application's folder of a tree, as YAML. When the list has an error there is no YAML, and there never is none
 // without an error: Argo CD takes nothing for an application whose objects are all gone.
@@ -27,7 +30,7 @@ func Generate(tree fs.FS, folder string, p Parameters) ([]byte, diag.List, error
 	if found.Failed() {
 		return nil, found, nil
 	}
-	objects := slices.DeleteFunc(set.Objects(), func(o *manifest.Object) bool { return !p.prints(o) })
+	objects := slices.DeleteFunc(set.Objects(), func(o *manifest.Object) bool { return !p.prints(in, o) })
 	if !slices.ContainsFunc(objects, func(o *manifest.Object) bool { return !render.IsHook(o) }) {
 		found.Add(nothing(in, folder, p))
 		return nil, found, nil
@@ -51,13 +54,13 @@ func Generate(tree fs.FS, folder string, p Parameters) ([]byte, diag.List, error
 }
 
 // prints reports whether an object is among the kinds to print. No parameter takes the gate from what it watches over: its hooks go with
-// the Clusters, or with the classes.
-func (p Parameters) prints(o *manifest.Object) bool {
+// all that machines may be made from.
+func (p Parameters) prints(in *render.Input, o *manifest.Object) bool {
 	if p.Kinds == nil {
 		return true
 	}
 	if render.IsHook(o) {
-		return slices.Contains(p.Kinds, "Cluster") || slices.Contains(p.Kinds, "ClusterClass")
+		return slices.ContainsFunc(p.Kinds, func(k string) bool { return k != in.Catalog.SubnetClaim.Kind && !slices.Contains(settledKinds, k) })
 	}
 	return slices.Contains(p.Kinds, o.GetKind())
 }

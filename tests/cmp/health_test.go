@@ -66,6 +66,8 @@ func TestHealth(t *testing.T) {
 		{"control plane scaled to nothing", plane + "metadata: {}\nspec: {version: v1.34.1, replicas: 0}\n" + ready + "replicas: 0, readyReplicas: 0, upToDateReplicas: 0}", "Healthy", "ready"},
 		{"control plane that was ready", plane + "metadata: {}\nspec: {version: v1.34.1}\nstatus: {ready: false, initialization: {controlPlaneInitialized: true}}", "Degraded", "not ready"},
 		{"control plane that failed", plane + "metadata: {}\nspec: {version: v1.34.1}\nstatus: {ready: true, failureReason: x, failureMessage: no such DataStore}", "Degraded", "no such DataStore"},
+		{"control plane that failed without a message", plane + "metadata: {}\nspec: {version: v1.34.1}\nstatus: {ready: true, failureReason: CreateError, failureMessage: ''}", "Degraded", "CreateError"},
+		{"control plane without a spec", plane + "metadata: {}\n" + ready + "replicas: 2, readyReplicas: 2, upToDateReplicas: 2}", "Healthy", "ready"},
 		{"control plane that is paused", plane + "metadata: {}\nspec: {version: v1.34.1}\nstatus: {ready: true, conditions: [{type: Paused, status: 'True'}]}", "Suspended", "paused"},
 		{"control plane that goes", plane + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}\nspec: {version: v1.34.1}", "Progressing", "being deleted"},
 

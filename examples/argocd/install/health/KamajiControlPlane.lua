@@ -24,7 +24,10 @@ end
 
 if (status.failureReason or "") ~= "" or (status.failureMessage or "") ~= "" then
   hs.status = "Degraded"
-  hs.message = status.failureMessage or status.failureReason
+  hs.message = status.failureMessage or ""
+  if hs.message == "" then
+    hs.message = status.failureReason
+  end
   return hs
 end
 
@@ -37,7 +40,8 @@ if not status.ready then
   return hs
 end
 
-local is, want = status.version or "", obj.spec.version or ""
+local spec = obj.spec or {}
+local is, want = status.version or "", spec.version or ""
 if is ~= "" and want ~= "" and is ~= want and "v" .. is ~= want and is ~= "v" .. want then
   hs.message = "from " .. is .. " to " .. want
   return hs
@@ -48,7 +52,7 @@ if status.upToDateReplicas ~= nil and status.upToDateReplicas < replicas then
   hs.message = status.upToDateReplicas .. " of " .. replicas .. " pods are up to date"
   return hs
 end
-if status.readyReplicas ~= nil and status.readyReplicas == 0 and (obj.spec.replicas == nil or obj.spec.replicas > 0) then
+if status.readyReplicas ~= nil and status.readyReplicas == 0 and (spec.replicas == nil or spec.replicas > 0) then
   hs.status = "Degraded"
   hs.message = "no pod is ready"
   return hs
