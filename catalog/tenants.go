@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"copyhold.dev/copyhold/catalog/ledger"
 	"copyhold.dev/copyhold/render/diag"
 )
 
@@ -126,8 +128,9 @@ func (c *Catalog) checkTenants() diag.List {
 		}
 	}
 	for _, name := range Sorted(c.PlatformCIDRs) {
-		_, bad := c.prefix(c.PlatformCIDRs[name], "platformCIDRs", name)
-		found.Add(bad...)
+		if _, err := ledger.ParseNetwork(c.PlatformCIDRs[name]); err != nil {
+			found.Add(malformed(c.At("platformCIDRs", name), err))
+		}
 	}
 	for _, key := range Sorted(c.Tenancy.Labels) {
 		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(c.Tenancy.Labels[key])) > 0 {
@@ -162,25 +165,31 @@ func (c *Catalog) checkTenant(t Tenant, p ...string) diag.List {
 	}
 	for _, name := range Sorted(t.Subnets) {
 		s := t.Subnets[name]
-		cidr, bad := c.prefix(s.CIDR, append(slices.Clone(p), "subnets", name, "cidr")...)
-		if found.Add(bad...); s.Gateway == "" {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			found.Add(diag.Errorf(at("subnets", name), "catalog/bad-name", "subnet %q, want lower-case letters, digits and -", name))
+		}
+		cidr := netip.Prefix{}
+		if s.CIDR != "" {
+			var err error
+			if cidr, err = ledger.ParseSubnet(s.CIDR); err != nil {
+				found.Add(malformed(at("subnets", name, "cidr"), err))
+				cidr = netip.Prefix{}
+			}
+		}
+		if s.Gateway == "" {
 			continue
 		}
-		if g, err := netip.ParseAddr(s.Gateway); err != nil || s.CIDR != "" && !bad.Failed() && !cidr.Contains(g) {
-			found.Add(diag.Errorf(at("subnets", name, "gateway"), "catalog/bad-value", "gateway %q, want an address in %s", s.Gateway, s.CIDR))
+		if _, _, err := ledger.ParseGateway(s.Gateway, cidr); err != nil {
+			found.Add(malformed(at("subnets", name, "gateway"), err))
 		}
 	}
 	return found
 }
 
-// prefix reads a CIDR; none is given when the text is empty.
-func (c *Catalog) prefix(text string, p ...string) (netip.Prefix, diag.List) {
-	if text == "" {
-		return netip.Prefix{}, nil
+func malformed(at diag.Pos, err error) diag.Finding {
+	f := diag.Errorf(at, "catalog/bad-value", "%v", err)
+	if m := (*ledger.Malformed)(nil); errors.As(err, &m) && m.Write != "" {
+		f = f.Hintf("write %q", m.Write)
 	}
-	n, err := netip.ParsePrefix(text)
-	if err != nil || n.Masked() != n {
-		return n, diag.List{diag.Errorf(c.At(p...), "catalog/bad-value", "range %q, want a CIDR without host bits, as in 10.100.0.0/24", text)}
-	}
-	return n, nil
+	return f
 }

@@ -45,6 +45,15 @@ func (b *before) moved(t *Tenant) diag.List {
 	return found
 }
 
+// bringsRange reports whether the change brings a subnet, or another range of one.
+func (b *before) bringsRange(s *request.Subnet) bool {
+	if b == nil || !b.changed[s.File()] {
+		return false
+	}
+	was := b.subnets[s.String()]
+	return was == nil || was.Spec.CIDR != s.Spec.CIDR
+}
+
 // gone finds a running cluster whose subnet was a SubnetRequest and is none any more: the ledger has a server address of it, or the change
 // at hand takes it away.
 func (d *draft) gone(name string, t *Tenant) bool {

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -117,7 +116,7 @@ func (d *draft) serverAddress(name string, s subnet, t *Tenant) {
 	switch {
 	case s.cidr.IsValid() && !s.cidr.Contains(a):
 		d.found.Add(d.admission(origin, "server-address/outside", "server address %s is not in subnet %q, want one of %s: workers never reach it", a, name, s.cidr))
-	case s.cidr.IsValid() && slices.Contains(edges(s.cidr), a):
+	case s.cidr.IsValid() && slices.Contains(ledger.Edges(s.cidr), a):
 		d.found.Add(d.admission(origin, "server-address/reserved", "server address %s is the network or broadcast address of subnet %q %s: no machine can have it", a, name, s.cidr))
 	case a == s.gateway:
 		d.found.Add(d.admission(origin, "server-address/gateway", "server address %s is the gateway of subnet %q: the two answer for one address, and the subnet loses its way out", a, name))
@@ -135,17 +134,6 @@ func (d *draft) serverAddress(name string, s subnet, t *Tenant) {
 		d.found.Add(diag.Errorf(d.request.At(origin...), "server-address/duplicate", "server address %s of %s is that of %s too: workers of one would join the other", a, d.request, other).
 			Hintf("all subnets of a tenant lie in one network: one of the two must get another address"))
 	}
-}
-
-// edges are the network and broadcast address of an IPv4 subnet, which no machine can have; none where there are no such (RFC 3021).
-func edges(p netip.Prefix) []netip.Addr {
-	if !p.Addr().Is4() || p.Bits() > 30 {
-		return nil
-	}
-	b := p.Masked().Addr().As4()
-	last := binary.BigEndian.Uint32(b[:]) | (1<<(32-p.Bits()) - 1)
-	binary.BigEndian.PutUint32(b[:], last)
-	return []netip.Addr{p.Masked().Addr(), netip.AddrFrom4(b)}
 }
 
 // span is a range of addresses and whose it is.
@@ -234,11 +222,15 @@ func (d *draft) overlap(a, b span, consequence string) {
 }
 
 // overlapping finds subnets of a tenant that overlap each other or the platform's ranges. The ledger knows no subnet, so nobody can tell
-// one that is new from one that clusters stand on: both are only warned.
-func (t *Tenant) overlapping(c *catalog.Catalog) diag.List {
+// one that is new from one that clusters stand on: both are only warned. A range that the change at hand brings is an error.
+func (t *Tenant) overlapping(c *catalog.Catalog, base *before) diag.List {
 	var found diag.List
-	warn := func(s *request.Subnet, what, consequence string) {
-		found.Add(diag.Warnf(s.At("spec", "cidr"), "network/overlap", "subnet %q %s overlaps %s: %s", s.Name, s.Spec.CIDR, what, consequence))
+	overlap := func(s *request.Subnet, what, consequence string) {
+		f := diag.Warnf(s.At("spec", "cidr"), "network/overlap", "subnet %q %s overlaps %s: %s", s.Name, s.Spec.CIDR, what, consequence)
+		if base.bringsRange(s) {
+			f.Severity = diag.Error
+		}
+		found.Add(f)
 	}
 	for i, s := range t.Subnets {
 		own := prefix(s.Spec.CIDR)
@@ -253,17 +245,23 @@ func (t *Tenant) overlapping(c *catalog.Catalog) diag.List {
 				Hintf("the request is what holds: remove the entry in the catalog, which is for subnets made elsewhere"))
 		}
 		delete(others, s.Name)
-		for _, other := range t.Subnets[:i] {
-			others[other.Name] = catalog.Subnet{CIDR: other.Spec.CIDR}
-		}
 		for _, name := range catalog.Sorted(others) {
 			if cidr := prefix(others[name].CIDR); own.Overlaps(cidr) {
-				warn(s, fmt.Sprintf("subnet %q %s", name, cidr), catalog.OneNetwork)
+				overlap(s, fmt.Sprintf("subnet %q %s", name, cidr), catalog.OneNetwork)
+			}
+		}
+		for _, other := range t.Subnets[:i] {
+			late, early := s, other
+			if base.bringsRange(other) && !base.bringsRange(s) {
+				late, early = other, s
+			}
+			if own.Overlaps(prefix(other.Spec.CIDR)) {
+				overlap(late, fmt.Sprintf("subnet %q %s", early.Name, early.Spec.CIDR), catalog.OneNetwork)
 			}
 		}
 		for _, other := range c.OffLimits() {
 			if other.Overlaps(ledger.RangeOf(own)) {
-				warn(s, other.What, other.Consequence)
+				overlap(s, other.What, other.Consequence)
 			}
 		}
 	}

@@ -77,8 +77,12 @@ func subnetClaim(c *catalog.Catalog, s *request.Subnet) (*manifest.Object, diag.
 			continue
 		}
 		at := spec
-		for _, key := range path[:len(path)-1] {
+		for i, key := range path[:len(path)-1] {
 			next, ok := at[key].(map[string]any)
+			if !ok && at[key] != nil {
+				found.Add(diag.Errorf(s.At(append([]string{"spec", "fields"}, path[:i+1]...)...), "request/conflict", "fields.%s, want a mapping: %s is put into it", strings.Join(path[:i+1], "."), f.name))
+				return nil, found
+			}
 			if !ok {
 				next = map[string]any{}
 				at[key] = next

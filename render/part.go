@@ -140,7 +140,7 @@ func (p *part) tenant(t *Tenant) ([]*manifest.Object, []*draft) {
 		found.Add(d.found...)
 	}
 	if slices.ContainsFunc(t.Subnets, func(s *request.Subnet) bool { return p.in.Selected(s.File()) }) {
-		found.Add(t.overlapping(p.in.Catalog)...)
+		found.Add(t.overlapping(p.in.Catalog, p.in.base)...)
 		found.Add(p.in.base.moved(t)...)
 	}
 	if len(drafts) > 0 && !t.terms.Quota.None() {

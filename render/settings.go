@@ -155,7 +155,7 @@ func (d *draft) dnsAddresses() {
 		case in < 0:
 			d.found.Add(d.blame(s, "dns/outside", "address %s of the cluster's DNS is not in its services, %s: no name would be resolved", a, plainRanges(services)).
 				Hintf("want one of clusterNetwork.services; without that field they are %s", defaultServices))
-		case a == services[in].Addr() || a == services[in].Addr().Next() || slices.Contains(edges(services[in]), a):
+		case a == services[in].Addr() || a == services[in].Addr().Next() || slices.Contains(ledger.Edges(services[in]), a):
 			d.found.Add(d.blame(s, "dns/outside", "address %s of the cluster's DNS is taken in %s: the first is that of the API server's own Service, and the ends of the range are nobody's", a, services[in]))
 		}
 	}
@@ -197,7 +197,7 @@ func (d *draft) machineAddresses(c *catalog.Catalog) {
 		}
 		network = netip.Prefix{}
 	}
-	if slices.Contains(edges(network), gateway) {
+	if slices.Contains(ledger.Edges(network), gateway) {
 		d.found.Add(d.blame(router, "addresses/gateway", "gateway %s is the network or broadcast address of %s: no router can have it", gateway, network))
 	}
 	var before []ledger.Range

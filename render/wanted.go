@@ -69,7 +69,7 @@ func subnetPool(s *request.Subnet) (ledger.Pool, bool) {
 	if g, err := netip.ParseAddr(s.Spec.Gateway); err == nil {
 		p.Reserved = append(p.Reserved, ledger.Range{First: g, Last: g})
 	}
-	for _, a := range edges(prefix(s.Spec.CIDR)) {
+	for _, a := range ledger.Edges(prefix(s.Spec.CIDR)) {
 		p.Reserved = append(p.Reserved, ledger.Range{First: a, Last: a})
 	}
 	return p, true

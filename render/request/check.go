@@ -1,6 +1,7 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -165,15 +166,18 @@ func (s *Subnet) check() diag.List {
 		found.Add(diag.Errorf(s.At("spec"), "request/missing-field", "no spec.cidr"))
 		return found
 	}
-	cidr, bad := parsePrefix(s.At("spec", "cidr"), s.Spec.CIDR)
-	found.Add(bad...)
-	if bad.Failed() {
+	cidr, err := ledger.ParseSubnet(s.Spec.CIDR)
+	if err != nil {
+		found.Add(malformed(s.At("spec", "cidr"), "request/bad-value", err))
 		return found
 	}
 	if s.Spec.Gateway != "" {
-		found.Add(checkAddress(s.Meta, s.Spec.Gateway, "gateway")...)
-		if a, err := netip.ParseAddr(s.Spec.Gateway); err == nil && !cidr.Contains(a) {
-			found.Add(diag.Errorf(s.At("spec", "gateway"), "subnet/outside", "gateway %s is not in %s", a, cidr))
+		if _, outside, err := ledger.ParseGateway(s.Spec.Gateway, cidr); err != nil {
+			name := "request/bad-value"
+			if outside {
+				name = "subnet/outside"
+			}
+			found.Add(malformed(s.At("spec", "gateway"), name, err))
 		}
 	}
 	if s.Spec.ServerAddresses != "" {
@@ -184,9 +188,33 @@ func (s *Subnet) check() diag.List {
 			found.Add(diag.Errorf(at, "request/bad-value", "serverAddresses %q, want first-last or a CIDR, as in 10.100.0.240-10.100.0.254", s.Spec.ServerAddresses))
 		case !cidr.Contains(r.First) || !cidr.Contains(r.Last):
 			found.Add(diag.Errorf(at, "subnet/outside", "serverAddresses %s are not all in %s", s.Spec.ServerAddresses, cidr))
+		case s.nobodys(r, cidr):
+			found.Add(diag.Errorf(at, "subnet/outside", "serverAddresses %s hold no address that a cluster can have: the network and broadcast address of %s and the gateway are nobody's", s.Spec.ServerAddresses, cidr))
 		}
 	}
 	return found
+}
+
+// nobodys reports whether a range holds nothing but addresses that no cluster can have.
+func (s *Subnet) nobodys(r ledger.Range, cidr netip.Prefix) bool {
+	taken := ledger.Edges(cidr)
+	if g, err := netip.ParseAddr(s.Spec.Gateway); err == nil {
+		taken = append(taken, g)
+	}
+	for a := r.First; r.Contains(a); a = a.Next() { // at most one step more than there are taken
+		if !slices.Contains(taken, a) {
+			return false
+		}
+	}
+	return true
+}
+
+func malformed(at diag.Pos, name string, err error) diag.Finding {
+	f := diag.Errorf(at, name, "%v", err)
+	if m := (*ledger.Malformed)(nil); errors.As(err, &m) && m.Write != "" {
+		f = f.Hintf("write %q", m.Write)
+	}
+	return f
 }
 
 func checkName(m Meta, what string, most int) diag.List {
@@ -233,30 +261,18 @@ func checkRanges(m Meta, ranges []string, field string) diag.List {
 	families := map[bool]int{}
 	for i, r := range ranges {
 		at := m.At("spec", "clusterNetwork", field, fmt.Sprint(i))
-		p, bad := parsePrefix(at, r)
-		if found.Add(bad...); bad.Failed() {
+		p, err := ledger.ParseNetwork(r)
+		if err != nil {
+			found.Add(malformed(at, "request/bad-value", err))
 			continue
 		}
 		a := p.Addr()
 		switch families[a.Is4()]++; {
-		case a.Is4In6():
-			found.Add(diag.Errorf(at, "request/bad-value", "range %q is IPv4 written as IPv6, want one of the two", r))
-		case a.IsMulticast(), a.IsLoopback(), a.IsLinkLocalUnicast(), a.IsUnspecified():
+		case ledger.Special(a):
 			found.Add(diag.Errorf(at, "request/bad-value", "range %q of %s is a special one (unspecified, loopback, link-local or multicast), want one that machines can have", r, field))
 		case families[a.Is4()] == 2:
 			found.Add(diag.Errorf(at, "request/bad-value", "range %q is the second of its family in %s, want one range, or one of IPv4 and one of IPv6", r, field))
 		}
 	}
 	return found
-}
-
-func parsePrefix(at diag.Pos, text string) (netip.Prefix, diag.List) {
-	p, err := netip.ParsePrefix(text)
-	switch {
-	case err != nil:
-		return p, diag.List{diag.Errorf(at, "request/bad-value", "range %q, want a CIDR, as in 10.100.0.0/24", text)}
-	case p.Masked() != p:
-		return p, diag.List{diag.Errorf(at, "request/bad-value", "range %q has host bits set", text).Hintf("write %q", p.Masked())}
-	}
-	return p, nil
 }
