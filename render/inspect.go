@@ -191,6 +191,13 @@ func (i *inspector) addressed(o *manifest.Object) {
 			wants(append(slices.Clone(annotationPaths[id.Kind]), key), false)
 		}
 	}
+	if id.Group == "" && id.Kind == "Service" { // of the chart's own: the addresses in the pools are the ledger's to give
+		for _, key := range addressAnnotations {
+			wants([]string{"metadata", "annotations", key}, false)
+		}
+		wants([]string{"spec", "loadBalancerIP"}, false)
+		wants([]string{"spec", "externalIPs"}, false)
+	}
 	host, _ := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "host"}).(string)
 	if host != "" && host != d.address && (d.tier.Access == "" || host != d.hostname()) {
 		i.fault("chart/unledgered-address", "makes %s of %s with controlPlaneEndpoint %s, want %v, which is from the ledger", id, d.request, host, text(nilIfEmpty(d.address)))
