@@ -402,6 +402,16 @@ func TestOverlaysOfWrittenClusters(t *testing.T) {
 		t.Errorf("the templates are called %v still", templateNames(states[1]))
 	}
 	agrees(t, states)
+	got, d, _ = changesOf(t, tiersExample(t), tiersExample(t, overlay("MachineDeployment", "{op: replace, path: /spec/replicas, value: 4}")...), "photon-prod/lunar")
+	if strings.Join(got, ", ") != "scale md-0" || d.Changes[0].Causes[0].Field != "overlay own: workers.md-0" {
+		t.Errorf("machines by an overlay: %q: %+v", got, d)
+	}
+	for what, patch := range map[string]string{"renames": "{op: replace, path: /metadata/name, value: lunar-other}", "cannot be read": "{op: replace, path"} {
+		got, d, states = changesOf(t, tiersExample(t), tiersExample(t, overlay("MachineDeployment", patch)...), "photon-prod/lunar")
+		if strings.Join(got, ", ") != "rejected" || states[1].Manifest != nil {
+			t.Errorf("an overlay that %s: %q: %+v", what, got, d)
+		}
+	}
 	for _, x := range []struct{ kind, patch string }{
 		{"MachineDeployment", "{op: replace, path: /spec/template/spec/version, value: v1.33.5}"},
 		{"MachineDeployment", "{op: replace, path: /spec/template/spec/infrastructureRef/name, value: other}"},
