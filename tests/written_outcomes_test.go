@@ -242,6 +242,7 @@ func TestChartsThatAreRefused(t *testing.T) {
 		{[3]string{chart + "templates/_kamaji.tpl", "kind: KamajiControlPlane\n    name: {{ toJson $v.name }}", "kind: KamajiControlPlane\n    name: other"}, "chart/reference"},
 		{[3]string{chart + "templates/_kamaji.tpl", "version: {{ toJson $v.version }}\n      {{- with .pool.failureDomain }}", "version: v1.30.0\n      {{- with .pool.failureDomain }}"}, "chart/version"},
 		{[3]string{chart + "templates/_kamaji.tpl", "clusterName: {{ toJson $v.name }}\n  {{- if hasKey", "clusterName: {{ toJson $v.name }}\n  machineNamingStrategy: {}\n  {{- if hasKey"}, "chart/refused"},
+		{[3]string{chart + "templates/_kamaji.tpl", "    matchLabels: {{ toJson $labels }}", "    matchLabels: {{ merge dict $labels (.pool.labels | default dict) | toJson }}"}, "chart/selector"},
 		{[3]string{chart + "templates/_machine.tpl", "evictionStrategy:", "evictionStrategies:"}, "cluster/refused"},
 		{[3]string{chart + "values.schema.json", "", ""}, "chart/invalid"},
 		{[3]string{chart + "values.yaml", "kubelet:\n", "address: 198.51.100.9\nkubelet:\n"}, "chart/computed-value"},
