@@ -172,6 +172,7 @@ func (b *builder) assemble(d *draft, objects []*manifest.Object) (*assembled, er
 	}
 	b.mark(d, stand, waveCluster, guarded)
 	annotations := stand.GetAnnotations()
+	maps.DeleteFunc(annotations, func(k, _ string) bool { return strings.HasPrefix(k, topology.AnnotationPrefix) }) // a chart's or overlay's word for it is none
 	for pool, hash := range out.hashes {
 		annotations[topology.AnnotationPrefix+pool] = hash
 	}

@@ -191,6 +191,13 @@ func (i *inspector) addressed(o *manifest.Object) {
 			wants(append(slices.Clone(annotationPaths[id.Kind]), key), false)
 		}
 	}
+	if id.Group == "" && id.Kind == "Service" { // of the chart's own: the addresses in the pools are the ledger's to give
+		for _, key := range addressAnnotations {
+			wants([]string{"metadata", "annotations", key}, false)
+		}
+		wants([]string{"spec", "loadBalancerIP"}, false)
+		wants([]string{"spec", "externalIPs"}, false)
+	}
 	host, _ := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "host"}).(string)
 	if host != "" && host != d.address && (d.tier.Access == "" || host != d.hostname()) {
 		i.fault("chart/unledgered-address", "makes %s of %s with controlPlaneEndpoint %s, want %v, which is from the ledger", id, d.request, host, text(nilIfEmpty(d.address)))
@@ -301,6 +308,7 @@ func (i *inspector) deployments(objects []*manifest.Object) {
 		for _, p := range problems {
 			i.fault("chart/refused", "makes %s of %s that Cluster API refuses: %s", manifest.IDOf(o), i.d.request, p.Words())
 		}
+		i.selector(o)
 	}
 	for _, name := range i.d.pools {
 		if !there[i.d.deploymentName(name)] {
@@ -314,6 +322,18 @@ func (i *inspector) deployments(objects []*manifest.Object) {
 	for _, o := range objects {
 		if isTemplate(o) && !used[o] {
 			i.fault("chart/unused-template", "makes %s of %s, which no MachineDeployment names: an edit of it would never take effect", manifest.IDOf(o), i.d.request)
+		}
+	}
+}
+
+// selector finds a MachineDeployment that knows its machines by what a tenant may change: with another value they would be nobody's, and
+// others come beside them.
+func (i *inspector) selector(o *manifest.Object) {
+	labels := i.d.workers()[strings.TrimPrefix(o.GetName(), i.d.request.Name+"-")].Labels
+	by, _ := lookup(o.Object, []string{"spec", "selector", "matchLabels"}).(map[string]any)
+	for _, key := range catalog.Sorted(by) {
+		if value, theirs := labels[key]; theirs && by[key] == value {
+			i.fault("chart/selector", "makes %s of %s whose selector has label %s of the request: another value, and the machines there are would be lost", manifest.IDOf(o), i.d.request, key)
 		}
 	}
 }

@@ -23,9 +23,16 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		}
 		var in []*manifest.Object
 		var slots []func(*manifest.Object) // where what comes out goes
+		var of []*draft
 		for _, d := range drafts {
 			if len(o.Tiers) == 0 || slices.Contains(o.Tiers, d.request.Spec.Tier) {
 				in, slots = d.slots(name, in, slots)
+				of = append(of, d)
+			}
+		}
+		spoil := func(bad ...diag.Finding) {
+			for _, d := range of {
+				d.spoiled.Add(bad...)
 			}
 		}
 		for i := range subnets {
@@ -40,6 +47,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		loaded, ok := p.overlay(name)
 		if !ok {
 			failed = true
+			spoil(diag.Errorf(p.in.Catalog.At("overlays", name), "overlay/failed", "overlay %q cannot be read", name))
 			continue
 		}
 		if len(in) == 0 {
@@ -47,6 +55,7 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		}
 		out, bad := loaded.Apply(in)
 		if found.Add(bad...); bad.Failed() {
+			spoil(bad...)
 			continue
 		}
 		for i, object := range out {
@@ -57,13 +66,15 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 	}
 	for _, d := range drafts {
 		if d.chart != nil {
-			d.spoiled = p.keptWritten(d)
-			found.Add(d.spoiled...)
+			bad := p.keptWritten(d)
+			d.spoiled.Add(bad...)
+			found.Add(bad...)
 			continue
 		}
 		if d.cluster != d.composed {
-			d.spoiled = d.kept(d.composed, d.cluster)
-			found.Add(d.spoiled...)
+			bad := d.kept(d.composed, d.cluster)
+			d.spoiled.Add(bad...)
+			found.Add(bad...)
 		}
 	}
 	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing

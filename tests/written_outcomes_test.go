@@ -227,6 +227,9 @@ func TestChartsThatAreRefused(t *testing.T) {
 		{object("cluster.x-k8s.io/v1beta2", "Machine", `name: "{{ .Values.name }}-x"`, "spec: {}"), "chart/unjudged"},
 		{object("kamaji.clastix.io/v1alpha1", "TenantControlPlane", `name: "{{ .Values.name }}-x"`, "spec: {kubernetes: {version: v1.34.1}}"), "chart/no-cluster"},
 		{object("infrastructure.cluster.x-k8s.io/v1alpha1", "KubevirtMachineTemplate", `name: "{{ .Values.name }}-x"`, "spec: {}"), "chart/unused-template"},
+		{object("v1", "Service", `name: "{{ .Values.name }}-x", annotations: {metallb.io/loadBalancerIPs: 198.51.100.9}`, "spec: {type: LoadBalancer}"), "chart/unledgered-address"},
+		{object("v1", "Service", `name: "{{ .Values.name }}-x"`, "spec: {type: LoadBalancer, loadBalancerIP: 198.51.100.9}"), "chart/unledgered-address"},
+		{object("v1", "Service", `name: "{{ .Values.name }}-x"`, "spec: {externalIPs: [198.51.100.9]}"), "chart/unledgered-address"},
 		{[3]string{chart + "templates/cluster.yaml", "", ""}, "chart/no-cluster"},
 		{[3]string{chart + "templates/workers.yaml", "{{- range $name, $pool := .Values.workers }}", "{{- range $name, $pool := dict }}"}, "chart/pools"},
 		{[3]string{chart + "templates/_kamaji.tpl", "serviceAddress: {{ toJson . }}", "serviceAddress: 198.51.100.9"}, "chart/unledgered-address"},
@@ -239,6 +242,7 @@ func TestChartsThatAreRefused(t *testing.T) {
 		{[3]string{chart + "templates/_kamaji.tpl", "kind: KamajiControlPlane\n    name: {{ toJson $v.name }}", "kind: KamajiControlPlane\n    name: other"}, "chart/reference"},
 		{[3]string{chart + "templates/_kamaji.tpl", "version: {{ toJson $v.version }}\n      {{- with .pool.failureDomain }}", "version: v1.30.0\n      {{- with .pool.failureDomain }}"}, "chart/version"},
 		{[3]string{chart + "templates/_kamaji.tpl", "clusterName: {{ toJson $v.name }}\n  {{- if hasKey", "clusterName: {{ toJson $v.name }}\n  machineNamingStrategy: {}\n  {{- if hasKey"}, "chart/refused"},
+		{[3]string{chart + "templates/_kamaji.tpl", "    matchLabels: {{ toJson $labels }}", "    matchLabels: {{ merge dict $labels (.pool.labels | default dict) | toJson }}"}, "chart/selector"},
 		{[3]string{chart + "templates/_machine.tpl", "evictionStrategy:", "evictionStrategies:"}, "cluster/refused"},
 		{[3]string{chart + "values.schema.json", "", ""}, "chart/invalid"},
 		{[3]string{chart + "values.yaml", "kubelet:\n", "address: 198.51.100.9\nkubelet:\n"}, "chart/computed-value"},
@@ -258,6 +262,50 @@ func TestChartsThatAreRefused(t *testing.T) {
 			t.Errorf("%v: %d objects are rendered all the same", c.edit, len(set.Objects()))
 		}
 	}
+}
+
+// Kamaji knows a control plane by its name, so a chart must not give one the name that another cluster has.
+func TestControlPlanesOfOneName(t *testing.T) {
+	const common = "catalog/tiers/kubevirt/templates/_kamaji.tpl"
+	edits := [][3]string{
+		{common, "kind: KamajiControlPlane\n    name: {{ toJson $v.name }}", "kind: KamajiControlPlane\n    name: {{ $v.name }}-cp"},
+		{common, "kind: KamajiControlPlane\nmetadata:\n  name: {{ toJson $v.name }}", "kind: KamajiControlPlane\nmetadata:\n  name: {{ $v.name }}-cp"},
+	}
+	collides := func(more ...[3]string) bool {
+		t.Helper()
+		_, _, found, err := render.Render(tiersExample(t, append(slices.Clone(edits), more...)...), "tenants/photon-prod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(found, func(f diag.Finding) bool {
+			return f.Name == "request/collision" && strings.Contains(f.Message, "solar-cp")
+		})
+	}
+	request := func(name string) [3]string {
+		return [3]string{"tenants/photon-prod/more.yaml", "", "apiVersion: copyhold.dev/v1alpha1\nkind: ClusterRequest\nmetadata: {name: " + name + "}\nspec: {tier: kamaji, version: v1.34.1, variables: {controlPlane: {network: {serviceType: ClusterIP}}}}\n"}
+	}
+	if !collides(request("solar-cp")) || collides(request("solar-cq")) || collides() {
+		t.Errorf("solar-cp: %v, solar-cq: %v, alone: %v", collides(request("solar-cp")), collides(request("solar-cq")), collides())
+	}
+}
+
+// The rollout annotations are the engine's: neither a chart nor an overlay can add one.
+func TestRolloutAnnotationsOfCharts(t *testing.T) {
+	edit := [3]string{"catalog/tiers/kubevirt/templates/_kamaji.tpl", "kind: Cluster\nmetadata:\n", "kind: Cluster\nmetadata:\n  annotations: {rollout.copyhold.dev/other: v1:0000000000000000, rollout.copyhold.dev/md-0: v1:0000000000000000}\n"}
+	_, set, found, err := render.Render(tiersExample(t, edit), "tenants/photon-prod/lunar.yaml")
+	if err != nil || found.Failed() {
+		t.Fatal(err, found)
+	}
+	for _, o := range set.Objects() {
+		if o.GetKind() != "Cluster" {
+			continue
+		}
+		if a := o.GetAnnotations(); a["rollout.copyhold.dev/other"] != "" || a["rollout.copyhold.dev/md-0"] == "" || strings.HasSuffix(a["rollout.copyhold.dev/md-0"], ":0000000000000000") {
+			t.Errorf("%v", a)
+		}
+		return
+	}
+	t.Error("no Cluster is rendered")
 }
 
 // A template's name follows its content alone: neither another name in the chart nor a default that is written out gives it another,
@@ -355,6 +403,16 @@ func TestOverlaysOfWrittenClusters(t *testing.T) {
 		t.Errorf("the templates are called %v still", templateNames(states[1]))
 	}
 	agrees(t, states)
+	got, d, _ = changesOf(t, tiersExample(t), tiersExample(t, overlay("MachineDeployment", "{op: replace, path: /spec/replicas, value: 4}")...), "photon-prod/lunar")
+	if strings.Join(got, ", ") != "scale md-0" || d.Changes[0].Causes[0].Field != "overlay own: workers.md-0" {
+		t.Errorf("machines by an overlay: %q: %+v", got, d)
+	}
+	for what, patch := range map[string]string{"renames": "{op: replace, path: /metadata/name, value: lunar-other}", "cannot be read": "{op: replace, path"} {
+		got, d, states = changesOf(t, tiersExample(t), tiersExample(t, overlay("MachineDeployment", patch)...), "photon-prod/lunar")
+		if strings.Join(got, ", ") != "rejected" || states[1].Manifest != nil {
+			t.Errorf("an overlay that %s: %q: %+v", what, got, d)
+		}
+	}
 	for _, x := range []struct{ kind, patch string }{
 		{"MachineDeployment", "{op: replace, path: /spec/template/spec/version, value: v1.33.5}"},
 		{"MachineDeployment", "{op: replace, path: /spec/template/spec/infrastructureRef/name, value: other}"},

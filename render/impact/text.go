@@ -94,7 +94,7 @@ func (c Change) short(named bool) string {
 	if mark := c.lock(); mark != "" {
 		why = append(why, mark)
 	}
-	if len(c.Causes) > 0 && c.Words != "" && (c.Action == Unknown || c.Action == Rejected || c.Action == Frozen || c.Action == Rollout || c.Action == Replace || c.Action == ControlPlane || c.Action == InPlace) {
+	if len(c.Causes) > 0 && c.Words != "" && (c.Action == Delete && c.Pool == "" || c.Action == Unknown || c.Action == Rejected || c.Action == Frozen || c.Action == Rollout || c.Action == Replace || c.Action == ControlPlane || c.Action == InPlace) {
 		why = append(why, c.Words)
 	}
 	switch {
@@ -111,7 +111,7 @@ func (c Change) lock() string {
 	switch {
 	case c.Policy == "allow" || c.Policy == "":
 		return ""
-	case c.Hash == "" && (c.Action == Unknown || c.Action == Rollout):
+	case c.Hash == "" && (c.Action == Unknown || c.Action == Rollout || c.Action == Replace):
 		return "the lock does not hold this"
 	case c.Hash == "":
 		return ""

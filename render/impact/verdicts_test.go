@@ -96,6 +96,7 @@ var verdicts = []verdict{
 	{name: "an overlay taken away that set a variable", given: overlay("- {op: add, path: /spec/topology/variables/-, value: {name: joinCommand, value: echo}}"), edits: []edit{{catalogFile, "  overlays: {all: {path: overlays/all}}\n", ""}}, want: "rollout md-0"},
 	{name: "a health check", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/healthCheck, value: {enabled: true, checks: {nodeStartupTimeoutSeconds: 600, unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 300}]}}}"), want: "in-place md-0"},
 	{name: "taints of a pool", edits: overlay("- {op: add, path: /spec/topology/workers/machineDeployments/0/taints, value: [{key: a/b, effect: NoSchedule, propagation: Always}]}"), want: "rejected"}, // behind a feature gate of Cluster API that is off
+	{name: "an overlay that renames the Cluster", edits: overlay("- {op: replace, path: /metadata/name, value: other}"), want: "rejected"},
 	{name: "a label of the Cluster", edits: overlay("- {op: add, path: /metadata/labels/team, value: a}"), want: "in-place"},
 	{name: "a label of the Cluster that a patch reads", given: []edit{patchOn("{{ .builtin.cluster.metadata.labels | toJson | quote }}")}, edits: overlay("- {op: add, path: /metadata/labels/team, value: a}"), want: "rollout md-0"},
 	{name: "the cluster's own network", edits: []edit{{solar, "  workers:", "  clusterNetwork: {pods: [198.51.100.0/24]}\n  workers:"}}, want: "in-place"},

@@ -198,11 +198,11 @@ func (c *comparer) writtenCauses(was, is *render.Cluster, part func(*render.Made
 		}
 	}
 	if len(out) == 0 { // only some of it together, or an overlay
-		for _, v := range changes {
-			out = append(out, causeOf(v))
-		}
 		if was.Chart.Digest != is.Chart.Digest {
 			out = append(out, c.chartCause(was, is))
+		}
+		for _, v := range changes {
+			out = append(out, causeOf(v))
 		}
 	}
 	if len(out) == 0 {
@@ -327,6 +327,9 @@ func (c *comparer) writtenPool(was, is *render.Cluster, name string) ([]Change, 
 	cause := Cause{At: at.String(), pos: at, Field: "workers." + name}
 	if m != n {
 		cause.Before, cause.After = m.String(), n.String()
+		if overlay := c.is.OverlaidMade(was, is, inObject(manifest.IDOf(deploymentOf(is, name)), func(o *manifest.Object) any { return machines(topology.DeploymentMachines(o)) })); overlay != "" {
+			cause = c.overlayCause(overlay, cause)
+		}
 		out = append(out, Change{Action: Scale, Pool: name, Machines: &n, Words: "from " + m.String() + " to " + n.String(), Causes: []Cause{cause}})
 	} else if len(out) == 0 && !topology.Equal(before.Settings(), after.Settings()) {
 		causes := c.writtenCauses(was, is, settingsOf(name))
