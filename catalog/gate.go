@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"regexp"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -38,9 +37,9 @@ func (g *Gate) Deadline() int64 {
 	return *g.DeadlineSeconds
 }
 
-// RunTime is how much of that the gate itself may take: four fifths. The rest is for its pod to start, so that a gate that is too slow says so
+// RunSeconds is how much of that the gate itself may take: four fifths. The rest is for its pod to start, so that a gate that is too slow says so
 // itself, and is not ended without a word.
-func (g *Gate) RunTime() time.Duration { return time.Duration(g.Deadline()) * time.Second * 4 / 5 }
+func (g *Gate) RunSeconds() int64 { return g.Deadline() * 4 / 5 }
 
 // FansOut reports whether the platform application has a gate: it changes ClusterClasses, and so clusters that are not its own.
 func (c *Catalog) FansOut() bool {

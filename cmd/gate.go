@@ -52,7 +52,7 @@ wanted does not read. Where the policy is acknowledge, to look nowhere is 3 even
 	c.Flags().StringVar(&o.digest, "digest", "", "sha256 of what is wanted, which is refused when it has another")
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the management cluster (default: as a pod in it)")
 	c.Flags().DurationVar(&o.patience, "patience", time.Minute, "how long an API server that does not answer is asked again")
-	c.Flags().DurationVar(&o.deadline, "deadline", (&catalog.Gate{}).RunTime(), "how long all of it may take; the hook has four fifths of its Job's deadline")
+	c.Flags().DurationVar(&o.deadline, "deadline", time.Duration((&catalog.Gate{}).RunSeconds())*time.Second, "how long all of it may take; the hook has four fifths of its Job's deadline")
 	return c
 }
 

@@ -90,7 +90,7 @@ func gateJob(g *catalog.Gate, ns, name, account, digest string, sources []any) *
 		"containers": []any{map[string]any{
 			"name":                     "gate",
 			"image":                    g.Image,
-			"args":                     []any{"gate", "--wanted", "/wanted", "--digest", digest, "--deadline", g.RunTime().String()},
+			"args":                     []any{"gate", "--wanted", "/wanted", "--digest", digest, "--deadline", fmt.Sprintf("%ds", g.RunSeconds())},
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 			"resources": map[string]any{
 				"requests": map[string]any{"cpu": "50m", "memory": "64Mi"},
