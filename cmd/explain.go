@@ -77,7 +77,10 @@ func (a *app) explain(args []string) error {
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Field, kind, def, e.Outcome())
 		}
-		return w.Flush()
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		return a.foretold(t, in, tier)
 	}
 	if len(effects) == 0 {
 		near := diag.Nearest(field, names)
@@ -90,7 +93,24 @@ func (a *app) explain(args []string) error {
 	for _, e := range effects {
 		a.explainOne(e)
 	}
-	return nil
+	return a.foretold(t, in, tier)
+}
+
+// foretold says which class or chart the effects were tried on.
+func (a *app) foretold(t *tree, in *render.Input, tier string) error {
+	chart, _, err := render.Chart(t, in, tier)
+	if err != nil {
+		return err
+	}
+	if chart != nil {
+		fmt.Fprintln(a.stdout, impact.Foretold(chart.Key, chart.Digest))
+		return nil
+	}
+	class, _, err := render.Class(t, in, tier)
+	if class != nil {
+		fmt.Fprintln(a.stdout, impact.Foretold(class.Key().String(), class.Digest()))
+	}
+	return err
 }
 
 func (a *app) explainOne(e impact.Effect) {

@@ -243,13 +243,17 @@ func (d *draft) inPool(c *catalog.Catalog) {
 	if err != nil || state == "" {
 		return
 	}
-	why := fmt.Sprintf("not in address pool %q%s", pool.Name, diag.OneOf(pool.Texts()))
+	why := fmt.Sprintf("not in %s: %s", pool.Title(), pool.Spans())
 	if state == ledger.Reserved {
-		why = fmt.Sprintf("reserved in address pool %q", pool.Name)
+		why = fmt.Sprintf("reserved in %s: %s", pool.Title(), pool.ReservedSpans())
 	}
 	f := d.admission(d.origin("address"), "pool/"+string(state), "address %s of %s is %s", d.address, d.request, why)
 	if d.record != nil && d.base != nil && d.base.platform { // the address may have been given out before the same change shrank the pool
 		f.Severity = diag.Warning
 	}
-	d.found.Add(f)
+	if f.Severity == diag.Error {
+		d.found.Add(f.Hintf("choose another of %s, or remove the field and run copyhold allocate", pool.Spans()))
+		return
+	}
+	d.found.Add(f.Hintf("the cluster keeps it: the load balancer must go on announcing it, by addressPools.%s in the catalog or otherwise", pool.Name))
 }

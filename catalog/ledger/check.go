@@ -112,9 +112,9 @@ func (l *Ledger) checkHolding(r *Record, h holding, pools map[string]Pool) diag.
 	case !ok && h.pool != "":
 		found.Add(diag.Warnf(at(), "pool/unknown", "%s %s of %s is from %q, which is no longer offered", h.field, h.address, r.Holder(), h.pool))
 	case ok && pool.State(h.address) == Outside:
-		found.Add(diag.Warnf(at(), "pool/outside", "%s %s of %s is not in %q%s", h.field, h.address, r.Holder(), h.pool, diag.OneOf(pool.Texts())))
+		found.Add(diag.Warnf(at(), "pool/outside", "%s %s of %s is not in %s: %s", h.field, h.address, r.Holder(), pool.Title(), pool.Spans()))
 	case ok && pool.State(h.address) == Reserved:
-		found.Add(diag.Warnf(at(), "pool/reserved", "%s %s of %s is reserved in %q", h.field, h.address, r.Holder(), h.pool))
+		found.Add(diag.Warnf(at(), "pool/reserved", "%s %s of %s is reserved in %s: %s", h.field, h.address, r.Holder(), pool.Title(), pool.ReservedSpans()))
 	}
 	return found
 }

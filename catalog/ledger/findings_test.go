@@ -346,26 +346,33 @@ type planCase struct {
 var planCases = []planCase{
 	{name: "exhausted by others", wanted: []Wanted{want("photon-prod/solar", anyOf("one"))},
 		ledger: map[string]string{lockOne: held("192.0.2.1", "dynamo-prod/lunar")},
-		found: solarAt + `:8:12: no address of "one" is free for photon-prod/solar: 1 in all, 1 held, 0 in quarantine [ledger/exhausted]
-  hint: widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools
+		found: solarAt + `:8:12: no address is free for photon-prod/solar in address pool "one", 192.0.2.1: 1 in all, 0 reserved, 1 held, 0 in quarantine [ledger/exhausted]
+  hint: the platform team adds addresses under addressPools.one in the catalog, or somebody gives one back; copyhold ledger pools lists who has what
 `},
 	{name: "exhausted by quarantine", wanted: []Wanted{want("photon-prod/solar", anyOf("one"))},
 		ledger: map[string]string{lockOne: released("192.0.2.1", "dynamo-prod/lunar", "2026-12-02")},
-		found: solarAt + `:8:12: no address of "one" is free for photon-prod/solar: 1 in all, 0 held, 1 in quarantine [ledger/exhausted]
-  hint: widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools
+		found: solarAt + `:8:12: no address is free for photon-prod/solar in address pool "one", 192.0.2.1: 1 in all, 0 reserved, 0 held, 1 in quarantine (the first until 2026-12-02) [ledger/exhausted]
+  hint: wait until 2026-12-02, or the platform team adds addresses under addressPools.one in the catalog, or somebody gives one back; copyhold ledger pools lists who has what
+`},
+	{name: "exhausted by subnets", wanted: []Wanted{want("photon-prod/solar", anyOf("one"))},
+		ledger: map[string]string{"ledger/addresses/dynamo-prod.production/192.0.2.1.yaml": held("192.0.2.1", "dynamo-prod/lunar")},
+		found: solarAt + `:8:12: no address is free for photon-prod/solar in address pool "one", 192.0.2.1: 1 in all, 0 reserved, 0 held, 0 in quarantine, 1 the serverAddress of others [ledger/exhausted]
+  hint: the platform team adds addresses under addressPools.one in the catalog, or somebody gives one back; copyhold ledger pools lists who has what
 `},
 	{name: "exhausted by this very plan", wanted: []Wanted{want("photon-prod/solar", anyOf("one")), want("dynamo-prod/lunar", anyOf("one"))},
-		found: solarAt + `:8:12: no address of "one" is free for photon-prod/solar: 1 in all, 1 held, 0 in quarantine [ledger/exhausted]
-  hint: widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools
+		found: solarAt + `:8:12: no address is free for photon-prod/solar in address pool "one", 192.0.2.1: 1 in all, 0 reserved, 1 held, 0 in quarantine [ledger/exhausted]
+  hint: the platform team adds addresses under addressPools.one in the catalog, or somebody gives one back; copyhold ledger pools lists who has what
 `},
 	{name: "no such pool", wanted: []Wanted{want("photon-prod/solar", anyOf("nowhere"))},
-		found: solarAt + `:8:12: no address of "nowhere" is free for photon-prod/solar: 0 in all, 0 held, 0 in quarantine [ledger/exhausted]
-  hint: widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools
+		found: solarAt + `:8:12: no address is free for photon-prod/solar: there is no pool "nowhere" [ledger/exhausted]
 `},
 	{name: "every finding at once", wanted: []Wanted{want("photon-prod/solar", pinned("one", "192.0.2.9"), server("photon-prod.production", "10.100.0.239")), want("dynamo-prod/lunar", pinned("tenant-cp-pool", "172.21.208.103"))},
-		found: lunarAt + `:8:12: address 172.21.208.103 of dynamo-prod/lunar is reserved in "tenant-cp-pool" [pool/reserved]
-` + solarAt + `:8:12: address 192.0.2.9 of photon-prod/solar is not in "one", want 192.0.2.1 [pool/outside]
-` + solarAt + `:9:12: serverAddress 10.100.0.239 of photon-prod/solar is not in "photon-prod.production", want 10.100.0.240-10.100.0.241 [pool/outside]
+		found: lunarAt + `:8:12: address 172.21.208.103 of dynamo-prod/lunar is reserved in address pool "tenant-cp-pool": 172.21.208.103 [pool/reserved]
+  hint: choose another of 172.21.208.100-172.21.208.103, or remove the field and run copyhold allocate
+` + solarAt + `:8:12: address 192.0.2.9 of photon-prod/solar is not in address pool "one", 192.0.2.1: 1 in all, 0 reserved, 0 held, 0 in quarantine [pool/outside]
+  hint: choose one of those, or remove the field and run copyhold allocate
+` + solarAt + `:9:12: serverAddress 10.100.0.239 of photon-prod/solar is not in the serverAddresses of subnet photon-prod/production, 10.100.0.240-10.100.0.241: 2 in all, 0 reserved, 0 held, 0 in quarantine [pool/outside]
+  hint: choose one of those, or remove the field and run copyhold allocate
 `},
 	{name: "pin held", wanted: []Wanted{want("photon-prod/solar", pinned("tenant-cp-pool", "172.21.208.100"))},
 		ledger: map[string]string{lock100: held("172.21.208.100", "dynamo-prod/lunar"), lunarRec: record("dynamo-prod/lunar", at100)},
@@ -400,8 +407,8 @@ var planCases = []planCase{
 			solarRec: record("photon-prod/solar", "serverAddress: 10.100.0.240"),
 			"ledger/addresses/photon-prod.production/10.100.0.241.yaml": held("10.100.0.241", "photon-prod/tidal"),
 		},
-		found: `tenants/photon-prod/lunar.yaml:8:12: no address of "photon-prod.production" is free for photon-prod/lunar: 2 in all, 2 held, 0 in quarantine [ledger/exhausted]
-  hint: widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools
+		found: `tenants/photon-prod/lunar.yaml:8:12: no address is free for photon-prod/lunar in the serverAddresses of subnet photon-prod/production, 10.100.0.240-10.100.0.241: 2 in all, 0 reserved, 2 held, 0 in quarantine [ledger/exhausted]
+  hint: widen spec.serverAddresses of SubnetRequest "production", or somebody gives one back; copyhold ledger pools lists who has what
 `},
 	{name: "pin in quarantine", wanted: []Wanted{want("photon-prod/solar", pinned("tenant-cp-pool", "172.21.208.100"))},
 		ledger: map[string]string{lock100: released("172.21.208.100", "dynamo-prod/lunar", "2026-12-02")},
@@ -705,8 +712,8 @@ ledger/addresses/one/172.21.208.100.yaml:3:43: 172.21.208.100 is held by photon-
 			"ledger/addresses/tenant-cp-pool/172.21.208.103.yaml": held("172.21.208.103", "photon-prod/solar"), solarRec: record("photon-prod/solar", "address: 172.21.208.103, addressPool: tenant-cp-pool"),
 			"ledger/addresses/one/192.0.2.7.yaml": held("192.0.2.7", "dynamo-prod/lunar"), lunarRec: record("dynamo-prod/lunar", "address: 192.0.2.7, addressPool: one"),
 		}, append(both, want("quark-dev/tidal")),
-			lunarRec + `:4:17: warning: address 192.0.2.7 of dynamo-prod/lunar is not in "one", want 192.0.2.1 [pool/outside]
-` + solarRec + `:4:17: warning: address 172.21.208.103 of photon-prod/solar is reserved in "tenant-cp-pool" [pool/reserved]
+			lunarRec + `:4:17: warning: address 192.0.2.7 of dynamo-prod/lunar is not in address pool "one": 192.0.2.1 [pool/outside]
+` + solarRec + `:4:17: warning: address 172.21.208.103 of photon-prod/solar is reserved in address pool "tenant-cp-pool": 172.21.208.103 [pool/reserved]
 `},
 	} {
 		if d := cmp.Diff(c.want, load(t, c.ledger).Check(c.wanted, small(t)).String()); d != "" {

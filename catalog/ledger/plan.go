@@ -332,10 +332,12 @@ func (p *planner) pin(w Wanted, c Claim) bool {
 	k := p.ledger.Locks[c.Pool][c.Pin]
 	switch state := pool.State(c.Pin); {
 	case state == Outside:
-		p.found.Add(diag.Errorf(c.At, "pool/outside", "%s %s of %s is not in %q%s", c.Field, c.Pin, w.holder(), c.Pool, diag.OneOf(pool.Texts())))
+		p.found.Add(diag.Errorf(c.At, "pool/outside", "%s %s of %s is not in %s, %s: %s", c.Field, c.Pin, w.holder(), pool.Title(), pool.Spans(), p.share(pool).words(pool)).
+			Hintf("choose one of those, or remove the field and run copyhold allocate"))
 		return false
 	case state == Reserved:
-		p.found.Add(diag.Errorf(c.At, "pool/reserved", "%s %s of %s is reserved in %q", c.Field, c.Pin, w.holder(), c.Pool))
+		p.found.Add(diag.Errorf(c.At, "pool/reserved", "%s %s of %s is reserved in %s: %s", c.Field, c.Pin, w.holder(), pool.Title(), pool.ReservedSpans()).
+			Hintf("choose another of %s, or remove the field and run copyhold allocate", pool.Spans()))
 		return false
 	case k != nil && k.Holder != w.holder() && !k.Released():
 		p.found.Add(diag.Errorf(c.At, "ledger/held", "%s %s of %s is held by %s", c.Field, c.Pin, w.holder(), k.Holder).
@@ -372,19 +374,16 @@ func otherField(pool string) string {
 
 func (p *planner) exhausted(w Wanted, c Claim) diag.Finding {
 	pool := p.in.Pools[c.Pool]
-	held, quarantined := 0, 0
-	for a := range p.used[sphere(c.Pool)] {
-		k := p.ledger.Locks[c.Pool][a]
-		switch {
-		case pool.State(a) != "":
-		case k != nil && k.Released() && p.in.Today.Before(k.Until):
-			quarantined++
-		default:
-			held++
-		}
+	if len(pool.Ranges) == 0 {
+		return diag.Errorf(c.At, "ledger/exhausted", "no address is free for %s: there is no pool %q", w.holder(), c.Pool)
 	}
-	return diag.Errorf(c.At, "ledger/exhausted", "no address of %q is free for %s: %s in all, %d held, %d in quarantine", c.Pool, w.holder(), pool.Size(), held, quarantined).
-		Hintf("widen the pool in the catalog, or wait for the quarantine: copyhold ledger pools")
+	s := p.share(pool)
+	way := pool.Widen() + ", or somebody gives one back"
+	if s.quarantined > 0 {
+		way = fmt.Sprintf("wait until %s, or %s", s.first, way)
+	}
+	return diag.Errorf(c.At, "ledger/exhausted", "no address is free for %s in %s, %s: %s", w.holder(), pool.Title(), pool.Spans(), s.words(pool)).
+		Hintf("%s; copyhold ledger pools lists who has what", way)
 }
 
 // defaults records what the class's variables default to, for a cluster that has no record of it yet. What is recorded stays.

@@ -47,15 +47,6 @@ func (p Pool) buggy(a netip.Addr) bool {
 	return last == 0 || last == 255
 }
 
-// Texts are the pool's ranges, written out.
-func (p Pool) Texts() []string {
-	var out []string
-	for _, r := range p.Ranges {
-		out = append(out, r.String())
-	}
-	return out
-}
-
 // Size is the number of addresses in the pool, reserved ones included.
 func (p Pool) Size() *big.Int {
 	n := new(big.Int)

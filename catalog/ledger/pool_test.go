@@ -438,3 +438,34 @@ func BenchmarkPickNearlyFull(b *testing.B) {
 		}
 	}
 }
+
+func TestPoolWords(t *testing.T) {
+	many := Pool{Name: "vips", AvoidBuggyIPs: true}
+	for _, text := range []string{"192.0.2.1", "192.0.2.3", "192.0.2.5", "192.0.2.7", "192.0.2.9", "192.0.2.11-192.0.2.13", "192.0.2.15"} {
+		many.Ranges = append(many.Ranges, rangeOf(t, text))
+	}
+	subnet := Pool{Name: "photon-prod.production", Ranges: []Range{rangeOf(t, "10.100.0.240-10.100.0.254")}, Reserved: []Range{rangeOf(t, "10.100.0.254")}}
+	for _, c := range [][2]string{
+		{many.Title(), `address pool "vips"`},
+		{many.Spans(), "192.0.2.1, 192.0.2.3, 192.0.2.5, 192.0.2.7, 192.0.2.9, 2 more"},
+		{many.ReservedSpans(), "what ends in .0 or .255"},
+		{many.Widen(), "the platform team adds addresses under addressPools.vips in the catalog"},
+		{subnet.Title(), "the serverAddresses of subnet photon-prod/production"},
+		{subnet.Spans(), "10.100.0.240-10.100.0.254"},
+		{subnet.ReservedSpans(), "10.100.0.254"},
+		{subnet.Widen(), `widen spec.serverAddresses of SubnetRequest "production"`},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("got %q, want %q", c[0], c[1])
+		}
+	}
+}
+
+func rangeOf(t *testing.T, text string) Range {
+	t.Helper()
+	r, err := ParseRange(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

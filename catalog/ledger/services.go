@@ -81,7 +81,7 @@ func (l *Ledger) Verify(services []Service, pools map[string]Pool) diag.List {
 		}
 		if a, err := netip.ParseAddr(s.Address); err == nil {
 			if pool, ok := pools[r.AddressPool]; ok && pool.State(a) == Outside {
-				found.Add(diag.Errorf(at, "pool/outside", "%s of %s has address %s, which is not in %q%s", name, h, a, r.AddressPool, diag.OneOf(pool.Texts())))
+				found.Add(diag.Errorf(at, "pool/outside", "%s of %s has address %s, which is not in %s: %s", name, h, a, pool.Title(), pool.Spans()))
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func (r *Report) GitHub(w io.Writer) error {
 			fmt.Fprintf(&b, "::warning title=%s::%s\n", property(fmt.Sprintf("%s: %s %s", o.Action, o.Kind, o.Name)), data(o.Words))
 		}
 	}
-	fmt.Fprintf(&b, "::notice title=copyhold::%s\n", data(r.Total()))
+	fmt.Fprintf(&b, "::notice title=copyhold::%s\n", data(strings.Join(append([]string{r.Total()}, r.foretold()...), "\n")))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

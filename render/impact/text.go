@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"copyhold.dev/copyhold/catalog"
 )
 
 // Text writes a report for a terminal: a line for each cluster, worst first, and the totals last. verbose adds what of its objects
@@ -43,7 +45,11 @@ func (r *Report) Text(w io.Writer, verbose bool, paint func(Action, string) stri
 			b.WriteString("  " + words + "\n")
 		}
 	}
-	for _, n := range r.Notes {
+	notes := slices.Clone(r.Notes)
+	if !verbose { // each cluster has it
+		notes = append(notes, r.foretold()...)
+	}
+	for _, n := range notes {
 		b.WriteString("note: " + n + "\n")
 	}
 	b.WriteString(r.Total() + "\n")
@@ -153,6 +159,24 @@ func (d *Diff) details(b *strings.Builder) {
 	if d.Digest != "" {
 		fmt.Fprintf(b, "    foretold for %s with digest %s\n", shape(d.Class), d.Digest)
 	}
+}
+
+// foretold names the classes and charts that the report's clusters are of, with as much of their digests as tells them apart: a prediction
+// holds for a live class of that content.
+func (r *Report) foretold() []string {
+	seen := map[string]bool{}
+	for _, d := range r.Clusters {
+		if d.Digest != "" {
+			seen[Foretold(d.Class, d.Digest)] = true
+		}
+	}
+	return catalog.Sorted(seen)
+}
+
+// Foretold says which class or chart a prediction is for.
+func Foretold(class, digest string) string {
+	scheme, sum, _ := strings.Cut(digest, ":")
+	return fmt.Sprintf("foretold for %s with digest %s:%.12s", shape(class), scheme, sum)
 }
 
 // shape names a class or a chart, as reports have it.
