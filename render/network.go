@@ -145,8 +145,8 @@ type span struct {
 
 // The ranges that a control plane takes when the request has none: Kamaji's (api/v1alpha1/tenantcontrolplane_types.go of Kamaji).
 var (
-	defaultPods     = netip.MustParsePrefix("10.244.0.0/16")
-	defaultServices = netip.MustParsePrefix("10.96.0.0/16")
+	defaultPods     = netip.MustParsePrefix(request.DefaultPods)
+	defaultServices = netip.MustParsePrefix(request.DefaultServices)
 )
 
 // ranges finds ranges of a cluster that overlap each other, its subnet or the platform's. A range that the request leaves to the control

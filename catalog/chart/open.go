@@ -197,6 +197,9 @@ func plainWords(e *jsonschema.ValidationError) string {
 	case *kind.MinItems:
 		return fmt.Sprintf("want %d or more entries", k.Want)
 	case *kind.MaxItems:
+		if k.Want == 1 {
+			return "want at most one entry"
+		}
 		return fmt.Sprintf("want at most %d entries", k.Want)
 	case *kind.MinLength:
 		return fmt.Sprintf("want %d or more characters", k.Want)

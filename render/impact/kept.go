@@ -7,6 +7,7 @@ import (
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render"
 	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/request"
 	"copyhold.dev/copyhold/render/topology"
 )
 
@@ -33,10 +34,17 @@ func (c *comparer) network(d *Diff, was, is *render.Cluster) {
 
 // rangesOf are the ranges and the domain in what stands for a cluster.
 func rangesOf(o *manifest.Object) any {
+	pods, services, domain := []string{"clusterNetwork", "pods", "cidrBlocks"}, []string{"clusterNetwork", "services", "cidrBlocks"}, []string{"clusterNetwork", "serviceDomain"}
 	if o.GetKind() == "TenantControlPlane" {
-		return []any{fieldOf(o, "networkProfile", "podCidr"), fieldOf(o, "networkProfile", "serviceCidr"), fieldOf(o, "networkProfile", "clusterDomain")}
+		pods, services, domain = []string{"networkProfile", "podCidr"}, []string{"networkProfile", "serviceCidr"}, []string{"networkProfile", "clusterDomain"}
 	}
-	return []any{fieldOf(o, "clusterNetwork", "pods"), fieldOf(o, "clusterNetwork", "services"), fieldOf(o, "clusterNetwork", "serviceDomain")}
+	one := func(v any) any { // of one range there is a list, or itself
+		if list, ok := v.([]any); ok && len(list) == 1 {
+			return list[0]
+		}
+		return v
+	}
+	return []any{or(one(fieldOf(o, pods...)), request.DefaultPods), or(one(fieldOf(o, services...)), request.DefaultServices), or(fieldOf(o, domain...), request.DefaultDomain)}
 }
 
 // immutable finds an edit of a Secret or ConfigMap that says it is immutable, to which the API server holds (ValidateSecretUpdate and
