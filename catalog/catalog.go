@@ -191,8 +191,11 @@ func Load(tree fs.FS, dir string) (*Catalog, diag.List, error) {
 	if found.Add(d.Decode("catalog", &f)...); found.Failed() {
 		return nil, found, nil
 	}
-	if f.APIVersion != APIVersion || f.Kind != Kind {
-		found.Add(diag.Errorf(d.At("kind"), "catalog/malformed", "%s %s, want %s %s", f.APIVersion, f.Kind, APIVersion, Kind))
+	if f.APIVersion != APIVersion {
+		found.Add(diag.Errorf(d.At("apiVersion"), "catalog/malformed", "apiVersion %q, want %s", f.APIVersion, APIVersion))
+	}
+	if f.Kind != Kind {
+		found.Add(diag.Errorf(d.At("kind"), "catalog/malformed", "kind %q, want %s", f.Kind, Kind))
 	}
 	c := &Catalog{Spec: f.Spec, Pools: map[string]ledger.Pool{}, dir: dir, tree: tree, doc: d, bears: map[diag.Finding][]string{}}
 	found.Add(c.check()...)

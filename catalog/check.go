@@ -15,6 +15,9 @@ import (
 
 var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
+// fieldPath is the path of a field in an object's spec.
+var fieldPath = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*$`)
+
 var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // maxQuarantine is a hundred years: an address that is kept for longer is reserved.
@@ -30,7 +33,7 @@ func (c *Catalog) check() diag.List {
 		{"clusterAPI", c.ClusterAPI == ""}, {"tiers", len(c.Tiers) == 0}, {"classes", len(c.Classes) == 0 && !c.onlyCharts()}, {"versions", len(c.Versions) == 0},
 	} {
 		if need.empty {
-			found.Add(diag.Errorf(c.At(), "catalog/missing-field", "no spec.%s", need.field))
+			found.Add(diag.Errorf(c.At(need.field), "catalog/missing-field", "no spec.%s", need.field))
 		}
 	}
 	if q := c.Quarantine(); q < 0 || q > maxQuarantine {
@@ -85,7 +88,7 @@ func (c *Catalog) checkTier(name string) diag.List {
 		}
 	}
 	if t.Class == "" {
-		found.Add(diag.Errorf(c.At("tiers", name), "catalog/missing-field", "tier %q names no class", name))
+		found.Add(diag.Errorf(c.At("tiers", name, "class"), "catalog/missing-field", "tier %q names no class", name))
 	}
 	if _, ok := c.Classes[t.From]; !ok {
 		found.Add(diag.Errorf(c.At("tiers", name, "from"), "catalog/unknown-class-source", "tier %q takes its class from %q, which is not under classes%s", name, t.From, diag.OneOf(Sorted(c.Classes))))
@@ -93,12 +96,22 @@ func (c *Catalog) checkTier(name string) diag.List {
 	return append(found, c.checkTierPool(name)...)
 }
 
+// checkTierPool finds what a tier has from other parts of the catalog that are not there.
 func (c *Catalog) checkTierPool(name string) diag.List {
-	pool := c.Tiers[name].AddressPool
-	if _, ok := c.AddressPools[pool]; ok || pool == "" {
-		return nil
+	var found diag.List
+	t := c.Tiers[name]
+	if _, ok := c.AddressPools[t.AddressPool]; !ok && t.AddressPool != "" {
+		found.Add(diag.Errorf(c.At("tiers", name, "addressPool"), "pool/unknown", "tier %q takes addresses from %q, which is not under addressPools%s", name, t.AddressPool, diag.OneOf(Sorted(c.AddressPools))))
 	}
-	return diag.List{diag.Errorf(c.At("tiers", name, "addressPool"), "pool/unknown", "tier %q takes addresses from %q, which is not under addressPools%s", name, pool, diag.OneOf(Sorted(c.AddressPools)))}
+	place := strings.Join(c.Classes[t.From].Variable("dataStore"), ".")
+	if t.Chart != "" {
+		place = DefaultFields["dataStore"]
+	}
+	store, _ := t.Defaults[place].(string)
+	if _, ok := c.DataStores[store]; !ok && store != "" && len(c.DataStores) > 0 { // whoever was admitted with it goes on
+		found.Add(diag.Warnf(c.At("tiers", name, "defaults", place), "datastore/unknown", "DataStore %q, the default of tier %q, is not under dataStores%s: new clusters that name none are refused", store, name, diag.OneOf(Sorted(c.DataStores))))
+	}
+	return found
 }
 
 func (c *Catalog) checkClass(name string) diag.List {
@@ -119,7 +132,7 @@ func (c *Catalog) checkClass(name string) diag.List {
 		found.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", s.Namespace))
 	}
 	if s.Namespace == "" {
-		found.Add(diag.Errorf(at(), "catalog/missing-field", "class source %q has no namespace", name))
+		found.Add(diag.Errorf(at("namespace"), "catalog/missing-field", "class source %q has no namespace", name))
 	}
 	for _, field := range []string{"chart", "manifests"} {
 		found.Add(c.checkPath(at(field), map[string]string{"chart": s.Chart, "manifests": s.Manifests}[field], "folder")...)
@@ -162,10 +175,10 @@ func (c *Catalog) checkPools() diag.List {
 			own.Add(diag.Errorf(at("namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", p.Namespace))
 		}
 		if p.Namespace == "" {
-			own.Add(diag.Errorf(at(), "catalog/missing-field", "address pool %q has no namespace", name))
+			own.Add(diag.Errorf(at("namespace"), "catalog/missing-field", "address pool %q has no namespace", name))
 		}
 		if len(p.Addresses) == 0 {
-			own.Add(diag.Errorf(at(), "pool/empty", "address pool %q has no addresses", name))
+			own.Add(diag.Errorf(at("addresses"), "pool/empty", "address pool %q has no addresses", name))
 		}
 		if m := p.Mode; m != "" && m != ModeNone && m != ModePool && m != ModePerTenant {
 			own.Add(diag.Errorf(at("mode"), "catalog/unknown-mode", "mode %q%s", m, diag.OneOf([]string{string(ModeNone), string(ModePool), string(ModePerTenant)})))
@@ -214,11 +227,13 @@ func parseRanges(texts []string, at func(i int) diag.Pos) ([]ledger.Range, diag.
 func (c *Catalog) checkSubnetClaim() diag.List {
 	s := c.SubnetClaim
 	var found diag.List
-	if s.APIVersion == "" && s.Kind == "" {
+	if s.APIVersion == "" && s.Kind == "" && len(s.Fields) == 0 {
 		return nil
 	}
-	if s.APIVersion == "" || s.Kind == "" {
-		found.Add(diag.Errorf(c.At("subnetClaim"), "catalog/missing-field", "subnetClaim, want apiVersion and kind"))
+	for _, need := range []struct{ field, value string }{{"apiVersion", s.APIVersion}, {"kind", s.Kind}} {
+		if need.value == "" {
+			found.Add(diag.Errorf(c.At("subnetClaim", need.field), "catalog/missing-field", "subnetClaim has no %s", need.field))
+		}
 	}
 	if s.Kind != "" && !kindName.MatchString(s.Kind) {
 		found.Add(diag.Errorf(c.At("subnetClaim", "kind"), "catalog/bad-name", "kind %q, want a word such as SubnetClaim", s.Kind))
@@ -228,6 +243,9 @@ func (c *Catalog) checkSubnetClaim() diag.List {
 		if !slices.Contains(known, f) {
 			found.Add(diag.Errorf(c.At("subnetClaim", "fields", f), "catalog/unknown-field", "unknown request field %q%s", f, diag.OneOf(known)))
 		}
+		if to := s.Fields[f]; to != "" && !fieldPath.MatchString(to) {
+			found.Add(diag.Errorf(c.At("subnetClaim", "fields", f), "catalog/bad-name", "field %q, want the path of a field in the claim's spec, as in network.cidr", to))
+		}
 	}
 	return found
 }
@@ -236,7 +254,7 @@ func (c *Catalog) checkOverlay(name string) diag.List {
 	var found diag.List
 	o := c.Overlays[name]
 	if o.Path == "" {
-		found.Add(diag.Errorf(c.At("overlays", name), "catalog/missing-field", "overlay %q has no path", name))
+		found.Add(diag.Errorf(c.At("overlays", name, "path"), "catalog/missing-field", "overlay %q has no path", name))
 	}
 	found.Add(c.checkPath(c.At("overlays", name, "path"), o.Path, "folder")...)
 	for i, t := range o.Tiers {

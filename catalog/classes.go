@@ -40,7 +40,7 @@ func (c *Catalog) classObjects(key string, over map[string]any) ([]*manifest.Obj
 	} else {
 		objects, bad, err = c.exported(s)
 	}
-	found.Add(bad...)
+	found.Add(c.named(bad, s.Chart+s.Manifests, "classes", key, map[bool]string{true: "chart", false: "manifests"}[s.Chart != ""])...)
 	if err != nil || found.Failed() {
 		return nil, found, err
 	}
@@ -58,6 +58,16 @@ func (c *Catalog) classObjects(key string, over map[string]any) ([]*manifest.Obj
 		}
 	}
 	return objects, found, nil
+}
+
+// named says where catalog.yaml names a folder that is not there. p is the place of that name.
+func (c *Catalog) named(found diag.List, folder string, p ...string) diag.List {
+	for i := range found {
+		if found[i].Pos == (diag.Pos{File: c.Dir(folder)}) && strings.HasSuffix(found[i].Name, "/missing") {
+			found[i].Pos = c.At(p...)
+		}
+	}
+	return found
 }
 
 // Schema is the CustomResourceDefinition of that name in the folder crds beside catalog.yaml, as JSON or YAML. One that is not there is

@@ -70,14 +70,14 @@ func (c *Catalog) checkGate() diag.List {
 	}
 	switch {
 	case g.Image == "" && g.On():
-		found.Add(diag.Errorf(c.At("gate"), "catalog/missing-field", "the gate has no image").
+		found.Add(diag.Errorf(c.At("gate", "image"), "catalog/missing-field", "the gate has no image").
 			Hintf("enter the image of copyhold that Argo CD's sidecar runs"))
 	case g.Image != "" && !image.MatchString(g.Image):
 		found.Add(diag.Errorf(c.At("gate", "image"), "catalog/bad-value", "image %q, want one as in registry.example.org/copyhold:v1.0.0", g.Image))
 	}
 	switch {
 	case g.Namespace == "" && c.FansOut():
-		found.Add(diag.Errorf(c.At("gate"), "catalog/missing-field", "the gate has no namespace, and the platform application, which renders classes, needs one to run its gate in"))
+		found.Add(diag.Errorf(c.At("gate", "namespace"), "catalog/missing-field", "the gate has no namespace, and the platform application, which renders classes, needs one to run its gate in"))
 	case g.Namespace != "" && len(validation.IsDNS1123Label(g.Namespace)) > 0:
 		found.Add(diag.Errorf(c.At("gate", "namespace"), "catalog/bad-name", "namespace %q, want lower-case letters, digits and -", g.Namespace))
 	}

@@ -75,7 +75,7 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 	}
 	opened, found, err := chart.Open(c.tree, c.Dir(t.Chart))
 	if err != nil || found.Failed() {
-		return nil, found, err
+		return nil, c.named(found, t.Chart, "tiers", name, "chart"), err
 	}
 	out := &TierChart{Tier: name, Folder: c.Dir(t.Chart), Key: "chart:" + opened.Name(), Digest: digest, chart: opened, takes: map[string]bool{}}
 	file, data := opened.SchemaFile()
@@ -104,6 +104,11 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 		out.own[place] = true
 	}
 	found.Add(c.tierDefaults(name, out)...)
+	for field, needed := range map[string]bool{"address": t.AddressPool != "", "serverAddress": t.ServerAddress} {
+		if needed && !out.takes[field] {
+			found.Add(c.takesNone(name, field, "the chart has no value "+field))
+		}
+	}
 	for _, field := range Computed {
 		if _, ok := out.values[field]; ok {
 			found.Add(diag.Errorf(diag.Pos{File: out.Folder + "/values.yaml"}, "chart/computed-value", "the chart of tier %q has a default for %s, which comes from the request", name, field).
@@ -114,6 +119,24 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 		return nil, found, nil
 	}
 	return out, found, nil
+}
+
+// takesNone finds a tier whose clusters are given an address of the ledger that nothing takes.
+func (c *Catalog) takesNone(tier, field, why string) diag.Finding {
+	from := map[string]string{"address": "addressPool", "serverAddress": "serverAddress"}[field]
+	return diag.Errorf(c.At("tiers", tier, from), "catalog/no-such-field", "tier %q has %s, and its clusters can be given no %s: %s", tier, from, field, why)
+}
+
+// TakesNone finds a tier with a ClusterClass whose clusters are given an address that no variable takes.
+func (c *Catalog) TakesNone(tier string) diag.List {
+	t := c.Tiers[tier]
+	var found diag.List
+	for field, needed := range map[string]bool{"address": t.AddressPool != "", "serverAddress": t.ServerAddress} {
+		if needed && c.Classes[t.From].Variable(field) == nil {
+			found.Add(c.takesNone(tier, field, fmt.Sprintf("classes.%s.fields takes the field away", t.From)))
+		}
+	}
+	return found
 }
 
 // tierDefaults lays the tier's defaults over those of its chart.
@@ -331,7 +354,7 @@ func (c *Catalog) checkChartTier(name string) diag.List {
 	case t.Access != "" && t.Access != ByGateway && t.Access != ByIngress:
 		found.Add(diag.Errorf(at("access"), "catalog/bad-value", "access %q%s", t.Access, diag.OneOf([]string{string(ByGateway), string(ByIngress)})))
 	case t.Access != "" && t.Domain == "":
-		found.Add(diag.Errorf(at("access"), "catalog/missing-field", "tier %q has no domain, by which its control planes are told apart", name).
+		found.Add(diag.Errorf(at("domain"), "catalog/missing-field", "tier %q has no domain, by which its control planes are told apart", name).
 			Hintf("domain: k8s.example.org makes NAME.NAMESPACE.k8s.example.org"))
 	case t.Access != "" && t.AddressPool != "":
 		found.Add(diag.Errorf(at("addressPool"), "catalog/bad-value", "tier %q is reached by %s: its clusters take no address, and it needs no address pool", name, t.Access))

@@ -3,10 +3,12 @@ package render
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/topology"
@@ -43,12 +45,43 @@ func (b *builder) tierClass(name string) *topology.Class {
 		b.found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "workerClass"), "catalog/unknown-worker-class", "worker class %q%s", t.WorkerClass, diag.OneOf(class.WorkerClasses())))
 		class = nil
 	}
+	if class != nil {
+		bad := append(b.in.Catalog.TakesNone(name), b.unknownFields(t.From)...)
+		if b.found.Add(bad...); bad.Failed() {
+			class = nil
+		}
+	}
 	if class != nil && len(t.Defaults) > 0 {
 		class = b.tierDefaults(name, class)
 	}
 	b.tiers[name] = class
 	b.placeholders[name] = b.in.Catalog.Placeholders(t.From, t.Class, b.sources[t.From].objects)
 	return class
+}
+
+// unknownFields finds fields of a class source that are said to feed a variable which none of its classes has. A class that is switched off
+// may have it, so it only warns. The lock is the caller's.
+func (b *builder) unknownFields(from string) diag.List {
+	fields := b.in.Catalog.Classes[from].Fields
+	if len(fields) == 0 {
+		return nil
+	}
+	there := map[string]bool{}
+	for _, o := range b.sources[from].objects {
+		variables, _ := lookup(o.Object, []string{"spec", "variables"}).([]any)
+		for _, v := range variables {
+			if m, ok := v.(map[string]any); ok && topology.IsClass(o) {
+				there[fmt.Sprint(m["name"])] = true
+			}
+		}
+	}
+	var found diag.List
+	for _, field := range catalog.Sorted(fields) {
+		if name, _, _ := strings.Cut(fields[field], "."); name != "" && !there[name] {
+			found.Add(diag.Warnf(b.in.Catalog.At("classes", from, "fields", field), "catalog/unknown-variable", "no class of class source %q has a variable %q for %s%s", from, name, field, diag.OneOf(catalog.Sorted(there))))
+		}
+	}
+	return found
 }
 
 // tierDefaults puts a tier's defaults over those of its class. An address is never a default: it would be everybody's.

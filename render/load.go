@@ -198,8 +198,11 @@ func loadRoot(tree fs.FS) (Folders, diag.List, error) {
 	if found.Add(docs[0].Decode("root", &r)...); found.Failed() {
 		return f, found, nil
 	}
-	if r.APIVersion != "copyhold.dev/v1alpha1" || r.Kind != "Repository" {
-		found.Add(diag.Errorf(docs[0].At("kind"), "root/malformed", "%s %s, want copyhold.dev/v1alpha1 Repository", r.APIVersion, r.Kind))
+	if r.APIVersion != catalog.APIVersion {
+		found.Add(diag.Errorf(docs[0].At("apiVersion"), "root/malformed", "apiVersion %q, want %s", r.APIVersion, catalog.APIVersion))
+	}
+	if r.Kind != "Repository" {
+		found.Add(diag.Errorf(docs[0].At("kind"), "root/malformed", "kind %q, want Repository", r.Kind))
 	}
 	all := map[string]string{"catalog": r.Folders.Catalog, "tenants": r.Folders.Tenants, "ledger": r.Folders.Ledger}
 	for _, name := range catalog.Sorted(all) {

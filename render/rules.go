@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/semver"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
@@ -183,6 +184,17 @@ const computeLabel = "node-role.kubernetes.io/compute"
 func (d *draft) placement() {
 	s := d.stated("nodeSelector")
 	selector, _ := s.value.(map[string]any)
+	for _, key := range catalog.Sorted(selector) {
+		value, _ := selector[key].(string)
+		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+			label := s
+			if s.whose == "" {
+				label.field = append(slices.Clone(s.field), key)
+				label.at = d.request.KeyAt(label.field...)
+			}
+			d.found.Add(d.blame(label, "placement/bad-label", "the node selector has %s: %q, which is no label: the pods of the machines are refused, and no machine starts", key, value))
+		}
+	}
 	if _, ok := selector[computeLabel]; ok || len(selector) == 0 {
 		return
 	}

@@ -165,7 +165,7 @@ func TestLoadFindings(t *testing.T) {
 		{"lock: wrong type", v4, spec("[]"), v4 + `:3:7: spec: want a mapping (key: value), got a list [ledger/wrong-type]
 `},
 		{"lock: not YAML", v4, "spec: [\n", v4 + `:1: did not find expected node content [yaml/syntax]
-  hint: look at this line and the one before: indentation, a space after each colon, quotes around values that start with @, ` + "` or %\n"},
+  hint: look at this line and those beside it: indentation, a space after each colon, quotes around values that start with @, ` + "` or %\n"},
 		{"lock: conflict", v4, lockHead + "spec:\n  address: 172.21.208.100\n<<<<<<< HEAD\n  holder: photon-prod/solar\n=======\n  holder: dynamo-prod/solar\n>>>>>>> theirs\n  state: held\n",
 			v4 + `:5: the file holds a Git conflict: two branches took one address [ledger/conflict]
   hint: take the ledger folder as it is merged already, then run copyhold allocate: docs/ledger.md has the commands

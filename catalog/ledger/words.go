@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -18,10 +19,11 @@ func (p Pool) Spans() string { return spans(p.Ranges) }
 
 // ReservedSpans is what is reserved in the pool, as text.
 func (p Pool) ReservedSpans() string {
+	inside := slices.DeleteFunc(slices.Clone(p.Reserved), func(r Range) bool { return !slices.ContainsFunc(p.Ranges, r.Overlaps) })
 	if p.AvoidBuggyIPs {
-		return strings.TrimPrefix(spans(p.Reserved)+", and what ends in .0 or .255", ", and ")
+		return strings.TrimPrefix(spans(inside)+", and what ends in .0 or .255", ", and ")
 	}
-	return spans(p.Reserved)
+	return spans(inside)
 }
 
 func spans(ranges []Range) string {
@@ -56,6 +58,9 @@ func (p *planner) share(pool Pool) share {
 	var s share
 	for a := range p.used[sphere(pool.Name)] {
 		k := p.ledger.Locks[pool.Name][a]
+		if planned := p.locks[p.ledger.LockFile(pool.Name, a)]; planned != nil { // released by this very plan
+			k = planned
+		}
 		switch {
 		case pool.State(a) != "":
 		case k != nil && k.Released() && p.in.Today.Before(k.Until):

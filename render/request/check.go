@@ -33,11 +33,11 @@ func (c *Cluster) check() diag.List {
 	s := c.Spec
 	found.Add(checkName(c.Meta, "cluster", MaxClusterName)...)
 	if s.Tier == "" {
-		found.Add(diag.Errorf(c.At("spec"), "request/missing-field", "no spec.tier").Hintf("copyhold catalog show lists the tiers"))
+		found.Add(diag.Errorf(c.At("spec", "tier"), "request/missing-field", "no spec.tier").Hintf("copyhold catalog show lists the tiers"))
 	}
 	switch {
 	case s.Version == "":
-		found.Add(diag.Errorf(c.At("spec"), "request/missing-field", "no spec.version").Hintf("copyhold catalog show lists the versions"))
+		found.Add(diag.Errorf(c.At("spec", "version"), "request/missing-field", "no spec.version").Hintf("copyhold catalog show lists the versions"))
 	case !version.MatchString(s.Version) || !semver.IsValid(s.Version):
 		f := diag.Errorf(c.At("spec", "version"), "version/malformed", "version %q, want v and three numbers, as in v1.34.1", s.Version)
 		if version.MatchString("v" + s.Version) {
@@ -163,7 +163,7 @@ func (s *Subnet) check() diag.List {
 	var found diag.List
 	found.Add(checkName(s.Meta, "subnet", validation.DNS1123LabelMaxLength)...)
 	if s.Spec.CIDR == "" {
-		found.Add(diag.Errorf(s.At("spec"), "request/missing-field", "no spec.cidr"))
+		found.Add(diag.Errorf(s.At("spec", "cidr"), "request/missing-field", "no spec.cidr"))
 		return found
 	}
 	cidr, err := ledger.ParseSubnet(s.Spec.CIDR)

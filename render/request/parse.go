@@ -82,7 +82,7 @@ func decode[S any](d strict.Document, m *Meta, spec *S) (found diag.List, filled
 			Hintf("move the file to %s, or leave metadata.namespace out", strings.Replace(d.File, "/"+m.Namespace+"/", "/"+ns+"/", 1)))
 	}
 	if m.Name == "" {
-		found.Add(diag.Errorf(d.At("metadata"), "request/missing-field", "no metadata.name"))
+		found.Add(diag.Errorf(d.At("metadata", "name"), "request/missing-field", "no metadata.name"))
 	}
 	return found, true
 }

@@ -158,7 +158,7 @@ func syntax(file string, text []byte, err error) diag.Finding {
 	if line := tabbed(text, p.Line); line > 0 {
 		return diag.Errorf(diag.Pos{File: file, Line: line, Col: 1}, "yaml/syntax", "the line is indented with a tab").Hintf("indent with spaces")
 	}
-	return diag.Errorf(p, "yaml/syntax", "%s", msg).Hintf("look at this line and the one before: indentation, a space after each colon, quotes around values that start with @, ` or %%")
+	return diag.Errorf(p, "yaml/syntax", "%s", msg).Hintf("look at this line and those beside it: indentation, a space after each colon, quotes around values that start with @, ` or %%")
 }
 
 // content is the node a document holds, or nil when it holds nothing.
