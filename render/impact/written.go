@@ -159,6 +159,9 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 		case change.Action == InPlace && len(readers(is, after)) > 0 && id.Group != "ipam.cluster.x-k8s.io": // of an address pool more is read each time
 			change.Action, change.Policy = Unknown, is.RolloutPolicy().String()
 			change.Words = join(fmt.Sprintf("%s %s is edited under its name, and machines of %s are made with it: whether those that run take the edit cannot be told from here", id.Kind, id.Name, strings.Join(readers(is, after), ", ")), change.Words)
+		case id.Kind == "MetalStackFirewallTemplate": // its own definition says so of its fields
+			change.Action, change.Policy = Unknown, is.RolloutPolicy().String()
+			change.Words = join(id.Kind+" "+id.Name+" changes: its provider may make the firewall anew, and machines have no way out meanwhile", change.Words)
 		case change.Action == InPlace:
 			change.Words = join(id.Kind+" "+id.Name, change.Words)
 		case was.Request.Spec.Version != is.Request.Spec.Version && len(is.Hashes) > 0:
