@@ -237,6 +237,7 @@ func TestChartsThatAreRefused(t *testing.T) {
 		{[3]string{chart + "templates/cluster.yaml", "spec: {}", "spec: {controlPlaneEndpoint: {host: 198.51.100.9, port: 6443}}"}, "chart/unledgered-address"},
 		{[3]string{"catalog/tiers/metal-stack/templates/cluster.yaml", "host: {{ toJson .Values.address }}", "host: 198.51.100.9"}, "chart/unledgered-address"},
 		{[3]string{"catalog/tiers/metal-stack/templates/cluster.yaml", "port: 6443", "port: 443"}, "chart/port"},
+		{object("infrastructure.cluster.x-k8s.io/v1beta1", "Metal3Cluster", `name: "{{ .Values.name }}"`, "spec: {}"), "chart/unledgered-address"},
 		{[3]string{chart + "templates/_kamaji.tpl", "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster", "apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster"}, "chart/refused"},
 		{[3]string{chart + "templates/_kamaji.tpl", "apiGroup: controlplane.cluster.x-k8s.io", "apiVersion: controlplane.cluster.x-k8s.io/v1alpha2"}, "chart/refused"},
 		{[3]string{chart + "templates/_kamaji.tpl", "kind: KamajiControlPlane\n    name: {{ toJson $v.name }}", "kind: KamajiControlPlane\n    name: other"}, "chart/reference"},
