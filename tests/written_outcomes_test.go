@@ -109,7 +109,7 @@ func TestTiersOutcomes(t *testing.T) {
 			{"default of the chart", nil, [][3]string{{chart + "values.yaml", "machineSize: small", "machineSize: large"}}, "", false},
 			{"template's own name", nil, [][3]string{{chart + "templates/_kamaji.tpl", "kind: KubeadmConfigTemplate\nmetadata:\n", "kind: KubeadmConfigTemplate\nmetadata:\n  annotations: {a.example.org/b: c}\n"}}, "in-place", false},
 			{"template", nil, [][3]string{{chart + "templates/_kamaji.tpl", "imagePullPolicy: IfNotPresent", "imagePullPolicy: Always"}}, "rollout md-0", true},
-			{"back a version", nil, [][3]string{{request, "v1.34.1", "v1.33.5"}}, "rejected", true},
+			{"back a version", nil, [][3]string{{request, "v1.34.1", "v1.33.5"}}, "rejected, unknown md-0", true},
 		} {
 			if c.what == "size" && strings.Contains(x.pool, "3") {
 				c.is[0][1], c.is[0][2] = "size: medium", "size: large"

@@ -38,7 +38,15 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 	}
 	if why := render.KamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
 		at := is.Request.At("spec", "version")
-		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
+		causes := []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}
+		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: causes})
+		for _, name := range catalog.Sorted(was.Made.Pools) { // no API server refuses their part
+			if is.Made.Pools[name] != nil {
+				m := machinesOf(was, name)
+				d.Changes = append(d.Changes, heldTo(is, Change{Action: Unknown, Pool: name, Machines: &m, Causes: causes,
+					Words: "the sync stops before it where Argo CD has a health check for the control plane; elsewhere its machines are replaced by such of " + is.Request.Spec.Version}))
+			}
+		}
 		return d, nil
 	}
 	c.paused(d, was, is)
