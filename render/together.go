@@ -70,15 +70,20 @@ func apiServerPort(objects []*manifest.Object) int64 {
 }
 
 // metalStack finds what metal-stack wants to be one and is not: the control plane's address and port, the endpoint in MetalStackCluster,
-// and the firewall that lets machines out to them.
+// and the firewall that lets machines out to them. For Metal3Cluster, too, the control plane provider fills in no endpoint (patchCluster in
+// controllers/kamajicontrolplane_controller_cluster_patch.go of the Kamaji provider).
 func (i *inspector) metalStack(o *manifest.Object, objects []*manifest.Object) {
 	id, address := manifest.IDOf(o), i.d.address
 	switch id.Kind {
-	case "MetalStackCluster":
+	case "MetalStackCluster", "Metal3Cluster":
 		// An endpoint that is there and another is found for any kind.
 		host, ip := lookup(o.Object, []string{"spec", "controlPlaneEndpoint", "host"}), lookup(o.Object, []string{"spec", "controlPlaneIP"})
 		if host == nil || host == "" {
-			i.fault("chart/unledgered-address", "makes %s of %s without controlPlaneEndpoint.host, want %s, which is from the ledger", id, i.d.request, address)
+			want := "want " + address + ", which is from the ledger"
+			if i.d.tier.Access != "" {
+				want = "want " + i.d.hostname()
+			}
+			i.fault("chart/unledgered-address", "makes %s of %s without controlPlaneEndpoint.host, %s", id, i.d.request, want)
 		}
 		if ip != nil && ip != address {
 			i.fault("chart/unledgered-address", "makes %s of %s with controlPlaneIP %v, want %s, which is from the ledger", id, i.d.request, ip, address)

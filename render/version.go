@@ -28,7 +28,8 @@ func (b *builder) versionStep(d *draft) {
 			why = "Cluster API's webhook refuses the change: " + problems[0].Words()
 		}
 	}
-	if d.steady = why != ""; d.steady {
+	if why != "" {
+		d.steady = d.chart == nil || len(d.pools) == 0 // of a chart the API server takes the worker pools' part
 		d.refused.Add(diag.Warnf(d.request.At("spec", "version"), "version/refused", "%s: %s", d.request, why))
 	}
 }
@@ -45,9 +46,9 @@ func KamajiRefuses(was, is string) string {
 	}
 	switch {
 	case semver.Compare(is, was) < 0:
-		return fmt.Sprintf("Kamaji's webhook refuses to go back from %s to %s: the control plane stays as it is, and the sync goes no further", was, is)
+		return fmt.Sprintf("Kamaji's webhook refuses to go back from %s to %s: the control plane stays as it is", was, is)
 	case semver.Major(was) != semver.Major(is) || minor(is)-minor(was) > 1:
-		return fmt.Sprintf("Kamaji's webhook refuses to skip a minor between %s and %s: the control plane stays as it is, and the sync goes no further", was, is)
+		return fmt.Sprintf("Kamaji's webhook refuses to skip a minor between %s and %s: the control plane stays as it is", was, is)
 	}
 	return ""
 }

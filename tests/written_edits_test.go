@@ -114,6 +114,7 @@ func TestEditsOfChartsAreJudged(t *testing.T) {
 		{"names in the certificate", "photon-prod/polar", nil, [][3]string{{kamaji, "(ternary (list $v.hostname) list (not (empty $v.access)))", "list"}}, "address, control-plane", "names in the API server's certificate"},
 		{"ranges by the chart", "photon-prod/lunar", nil, [][3]string{{common, "apiServerPort: 6443", "apiServerPort: 6443\n    pods: {cidrBlocks: [10.99.0.0/16]}"}}, "in-place, in-place", "the ranges and the domain of a cluster cannot be changed"},
 		{"ranges by an overlay", "photon-prod/stellar", nil, overlay("TenantControlPlane", "{op: add, path: /spec/networkProfile/podCidr, value: 10.99.0.0/16}"), "in-place, control-plane", "the ranges and the domain of a cluster cannot be changed"},
+		{"a rule of a firewall", "dynamo-prod/tidal", nil, [][3]string{{"catalog/catalog.yaml", "networks: [internet]}", "networks: [internet], egress: [{protocol: TCP, ports: [5432], to: [198.51.100.0/24]}]}"}}, "unknown", "its provider may make the firewall anew"},
 		{"a selector that matches no machine there is", "photon-prod/lunar", [][3]string{selector(`"a" "b"`)}, [][3]string{selector(`"a" "c"`)}, "replace md-0", "no longer selects the machines"},
 		{"a selector that matches them still", "photon-prod/lunar", [][3]string{selector(`"a" "b"`)}, nil, "in-place md-0", "labels"},
 		{"a pause", "photon-prod/lunar", nil, [][3]string{paused}, "in-place", ""},

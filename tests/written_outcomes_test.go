@@ -109,7 +109,7 @@ func TestTiersOutcomes(t *testing.T) {
 			{"default of the chart", nil, [][3]string{{chart + "values.yaml", "machineSize: small", "machineSize: large"}}, "", false},
 			{"template's own name", nil, [][3]string{{chart + "templates/_kamaji.tpl", "kind: KubeadmConfigTemplate\nmetadata:\n", "kind: KubeadmConfigTemplate\nmetadata:\n  annotations: {a.example.org/b: c}\n"}}, "in-place", false},
 			{"template", nil, [][3]string{{chart + "templates/_kamaji.tpl", "imagePullPolicy: IfNotPresent", "imagePullPolicy: Always"}}, "rollout md-0", true},
-			{"back a version", nil, [][3]string{{request, "v1.34.1", "v1.33.5"}}, "rejected", true},
+			{"back a version", nil, [][3]string{{request, "v1.34.1", "v1.33.5"}}, "rejected, unknown md-0", true},
 		} {
 			if c.what == "size" && strings.Contains(x.pool, "3") {
 				c.is[0][1], c.is[0][2] = "size: medium", "size: large"
@@ -237,6 +237,7 @@ func TestChartsThatAreRefused(t *testing.T) {
 		{[3]string{chart + "templates/cluster.yaml", "spec: {}", "spec: {controlPlaneEndpoint: {host: 198.51.100.9, port: 6443}}"}, "chart/unledgered-address"},
 		{[3]string{"catalog/tiers/metal-stack/templates/cluster.yaml", "host: {{ toJson .Values.address }}", "host: 198.51.100.9"}, "chart/unledgered-address"},
 		{[3]string{"catalog/tiers/metal-stack/templates/cluster.yaml", "port: 6443", "port: 443"}, "chart/port"},
+		{object("infrastructure.cluster.x-k8s.io/v1beta1", "Metal3Cluster", `name: "{{ .Values.name }}"`, "spec: {}"), "chart/unledgered-address"},
 		{[3]string{chart + "templates/_kamaji.tpl", "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster", "apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster"}, "chart/refused"},
 		{[3]string{chart + "templates/_kamaji.tpl", "apiGroup: controlplane.cluster.x-k8s.io", "apiVersion: controlplane.cluster.x-k8s.io/v1alpha2"}, "chart/refused"},
 		{[3]string{chart + "templates/_kamaji.tpl", "kind: KamajiControlPlane\n    name: {{ toJson $v.name }}", "kind: KamajiControlPlane\n    name: other"}, "chart/reference"},

@@ -38,7 +38,15 @@ func (c *comparer) written(d *Diff, was, is *render.Cluster) (*Diff, error) {
 	}
 	if why := render.KamajiRefuses(was.Request.Spec.Version, is.Request.Spec.Version); why != "" {
 		at := is.Request.At("spec", "version")
-		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}})
+		causes := []Cause{{At: at.String(), pos: at, Field: "version", Before: was.Request.Spec.Version, After: is.Request.Spec.Version}}
+		d.Changes = append(d.Changes, Change{Action: Rejected, Words: why, Causes: causes})
+		for _, name := range catalog.Sorted(was.Made.Pools) { // no API server refuses their part
+			if is.Made.Pools[name] != nil {
+				m := machinesOf(was, name)
+				d.Changes = append(d.Changes, heldTo(is, Change{Action: Unknown, Pool: name, Machines: &m, Causes: causes,
+					Words: "the sync stops before it where Argo CD has a health check for the control plane; elsewhere its machines are replaced by such of " + is.Request.Spec.Version}))
+			}
+		}
 		return d, nil
 	}
 	c.paused(d, was, is)
@@ -159,6 +167,9 @@ func (c *comparer) writtenObjects(d *Diff, was, is *render.Cluster, a, b map[man
 		case change.Action == InPlace && len(readers(is, after)) > 0 && id.Group != "ipam.cluster.x-k8s.io": // of an address pool more is read each time
 			change.Action, change.Policy = Unknown, is.RolloutPolicy().String()
 			change.Words = join(fmt.Sprintf("%s %s is edited under its name, and machines of %s are made with it: whether those that run take the edit cannot be told from here", id.Kind, id.Name, strings.Join(readers(is, after), ", ")), change.Words)
+		case id.Kind == "MetalStackFirewallTemplate": // its own definition says so of its fields
+			change.Action, change.Policy = Unknown, is.RolloutPolicy().String()
+			change.Words = join(id.Kind+" "+id.Name+" changes: its provider may make the firewall anew, and machines have no way out meanwhile", change.Words)
 		case change.Action == InPlace:
 			change.Words = join(id.Kind+" "+id.Name, change.Words)
 		case was.Request.Spec.Version != is.Request.Spec.Version && len(is.Hashes) > 0:
