@@ -35,6 +35,9 @@ var computed = [][]string{{"dataVolume", "storageClassName"}, {"osArtifact", "st
 // kmetal reads the KMetal resource of a class source.
 func (c *Catalog) kmetal(key string) (*kmetal, diag.List, error) {
 	k := &kmetal{file: c.Dir(c.Classes[key].KMetal)}
+	if info, err := fs.Stat(c.tree, k.file); err == nil && info.IsDir() {
+		return nil, diag.List{diag.Errorf(c.At("classes", key, "kmetal"), "kmetal/malformed", "%s is a folder, want a file with a KMetal resource", k.file)}, nil
+	}
 	data, err := fs.ReadFile(c.tree, k.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, diag.List{diag.Errorf(c.At("classes", key, "kmetal"), "kmetal/missing", "there is no file %s", k.file).
@@ -164,13 +167,23 @@ func (c *Catalog) Lint(key string) (diag.List, error) {
 			return nil, err
 		}
 		at = func(p ...string) diag.Pos { return k.place(append(slices.Clone(passthrough), p...)...) }
-		found.Add(k.lintSnapshots(at)...)
+		if clones(c.effective(key, values)) {
+			found.Add(k.lintSnapshots(at)...)
+		}
 		class = k.class
 	}
 	effective := c.effective(key, values)
-	found.Add(lintClone(effective, class, at)...)
+	if clones(effective) {
+		found.Add(lintClone(effective, class, at)...)
+	}
 	found.Add(c.lintImage(effective, at)...)
 	return found, nil
+}
+
+// clones reports whether a tier is on whose machines boot from a volume that is cloned: all but kubeadm.
+func clones(values map[string]any) bool {
+	on := func(tier string) bool { return dig(values, "tiers", tier, "enabled") != false }
+	return on("standard") || on("expert")
 }
 
 // lintClone finds golden images and boot volumes of two storage classes. class is the one that kMetal fills in.

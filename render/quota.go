@@ -266,6 +266,9 @@ func (p *part) uncounted(drafts []*draft, field string) {
 		return
 	}
 	for _, d := range drafts {
+		if d.refused.Failed() { // put right, it may well be told
+			continue
+		}
 		for _, pool := range d.usage.unknown {
 			size, _ := d.size(pool)
 			d.refused.Add(diag.Warnf(d.request.KeyAt("spec", "workers", pool), "quota/not-counted", "nobody can tell from here what a machine of worker pool %q of %s takes: it does not count towards the quota of %s", pool, d.request, d.request.Namespace).

@@ -58,7 +58,7 @@ o/Kustomization:1:18: no file "a" in the overlay [overlay/no-file]
 			"o/kustomization.yaml: 0 documents, want one [overlay/documents]\n"},
 		"not YAML": {
 			folder("patches: [\n"),
-			"o/kustomization.yaml:3: did not find expected node content [yaml/syntax]\n  hint: look at this line and the one before: indentation, a space after each colon, quotes around values that start with @, ` or %\n"},
+			"o/kustomization.yaml:3: did not find expected node content [yaml/syntax]\n  hint: look at this line and those beside it: indentation, a space after each colon, quotes around values that start with @, ` or %\n"},
 		"unknown and mistyped fields, forbidden ones once": {
 			folder("patchs: []\nResources: [a]\nresources: [a]\ncommonAnnotations: {a: 1}\npatches:\n- Path: a\n"),
 			`o/kustomization.yaml:3:1: unknown field "patchs", want one of apiVersion, commonAnnotations, kind, labels, metadata, patches, patchesJson6902, patchesStrategicMerge, replacements [overlay/unknown-field]
