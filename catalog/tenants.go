@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	apipath "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -137,7 +137,7 @@ func (c *Catalog) checkTenants() diag.List {
 			found.Add(malformed(c.At("platformCIDRs", name), err))
 		}
 	}
-	if role := c.Tenancy.ClusterRole; role != "" && len(apipath.IsValidPathSegmentName(role)) > 0 {
+	if role := c.Tenancy.ClusterRole; role != "" && len(content.IsPathSegmentName(role)) > 0 {
 		found.Add(diag.Errorf(c.At("tenancy", "clusterRole"), "catalog/bad-name", "ClusterRole %q, want a name without / and %%", role))
 	}
 	for _, key := range Sorted(c.Tenancy.Labels) {
