@@ -193,7 +193,11 @@ func (c *Catalog) checkPools() diag.List {
 		}
 		reserved, worse := parseRanges(p.Reserved, func(i int) diag.Pos { return at("reserved", fmt.Sprint(i)) })
 		own.Add(worse...)
-		c.Pools[name] = ledger.Pool{Name: name, Ranges: ranges, Reserved: reserved, AvoidBuggyIPs: p.AvoidBuggyIPs}
+		pool := ledger.Pool{Name: name, Ranges: ranges, Reserved: reserved, AvoidBuggyIPs: p.AvoidBuggyIPs}
+		if len(bad)+len(worse) == 0 {
+			own.Add(checkRanges(pool, at)...)
+		}
+		c.Pools[name] = pool
 		found.Add(c.about(own, partOf("addressPools", name))...)
 	}
 	// MetalLB refuses its whole configuration when two pools overlap (its internal/config), so this is never a matter of one pool.
@@ -206,6 +210,26 @@ func (c *Catalog) checkPools() diag.List {
 				Hintf("MetalLB refuses all pools when two overlap")
 			found.Add(c.about(diag.List{f}, partOf("addressPools", all[i].pool), partOf("addressPools", widest.pool))...)
 		}
+	}
+	return found
+}
+
+// checkRanges finds addresses that nothing can announce, what is reserved and in no range of the address pool, and a pool of which nothing is
+// left. Whoever has an address of such a pool keeps it, so the latter two are warnings.
+func checkRanges(pool ledger.Pool, at func(p ...string) diag.Pos) diag.List {
+	var found diag.List
+	for i, r := range pool.Ranges {
+		if ledger.Special(r.First) || ledger.Special(r.Last) {
+			found.Add(diag.Errorf(at("addresses", fmt.Sprint(i)), "pool/bad-range", "addresses %s reach into a special range (unspecified, loopback, link-local or multicast), want those that a load balancer can announce", r))
+		}
+	}
+	for i, r := range pool.Reserved {
+		if !slices.ContainsFunc(pool.Ranges, r.Overlaps) {
+			found.Add(diag.Warnf(at("reserved", fmt.Sprint(i)), "pool/outside", "reserved %s is in none of the addresses of %s, and keeps nothing back", r, pool.Title()))
+		}
+	}
+	if _, free := pool.Pick(""); len(pool.Ranges) > 0 && !free {
+		found.Add(diag.Warnf(at("reserved"), "pool/empty", "all addresses of %s are reserved: none can be given out", pool.Title()))
 	}
 	return found
 }

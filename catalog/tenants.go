@@ -6,7 +6,9 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"copyhold.dev/copyhold/catalog/ledger"
@@ -71,6 +73,12 @@ func (c *Catalog) Tenant(namespace string) Tenant {
 	if t.DataStores == nil {
 		t.DataStores = d.DataStores
 	}
+	if t.Groups == nil {
+		t.Groups = d.Groups
+	}
+	if t.Users == nil {
+		t.Users = d.Users
+	}
 	if t.Quota.Clusters == nil {
 		t.Quota.Clusters = d.Quota.Clusters
 	}
@@ -116,9 +124,6 @@ func (c *Catalog) checkTenants() diag.List {
 		if len(validation.IsDNS1123Label(name)) > 0 {
 			own.Add(diag.Errorf(c.At("tenants", name), "catalog/bad-name", "tenant %q, want a namespace: lower-case letters, digits and -", name))
 		}
-		if t := c.Tenants[name]; c.Tenancy.ClusterRole == "" && len(t.Groups)+len(t.Users) > 0 {
-			own.Add(diag.Errorf(c.At("tenants", name), "catalog/missing-field", "tenant %q has groups or users, and there is no tenancy.clusterRole to bind them to", name))
-		}
 		found.Add(c.about(own, partOf("tenants", name))...)
 	}
 	for _, name := range Sorted(c.MachineSizes) {
@@ -131,6 +136,9 @@ func (c *Catalog) checkTenants() diag.List {
 		if _, err := ledger.ParseNetwork(c.PlatformCIDRs[name]); err != nil {
 			found.Add(malformed(c.At("platformCIDRs", name), err))
 		}
+	}
+	if role := c.Tenancy.ClusterRole; role != "" && len(content.IsPathSegmentName(role)) > 0 {
+		found.Add(diag.Errorf(c.At("tenancy", "clusterRole"), "catalog/bad-name", "ClusterRole %q, want a name without / and %%", role))
 	}
 	for _, key := range Sorted(c.Tenancy.Labels) {
 		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(c.Tenancy.Labels[key])) > 0 {
@@ -147,6 +155,16 @@ func (c *Catalog) checkTenant(t Tenant, p ...string) diag.List {
 		for i, n := range list {
 			if !slices.Contains(known, n) {
 				found.Add(diag.Errorf(at(field, fmt.Sprint(i)), finding, "%s %q is not in the catalog%s", what, n, diag.OneOf(known)))
+			}
+		}
+	}
+	for field, list := range map[string][]string{"groups": t.Groups, "users": t.Users} {
+		if len(list) > 0 && c.Tenancy.ClusterRole == "" {
+			found.Add(diag.Errorf(at(field), "catalog/missing-field", "%s has %s, and there is no tenancy.clusterRole to bind them to", strings.Join(p, "."), field))
+		}
+		for i, name := range list {
+			if strings.TrimSpace(name) != name || name == "" {
+				found.Add(diag.Errorf(at(field, fmt.Sprint(i)), "catalog/bad-name", "%q under %s, want a name as the API server knows it", name, field))
 			}
 		}
 	}

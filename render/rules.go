@@ -56,6 +56,7 @@ func (d *draft) rules(c *catalog.Catalog, t *Tenant) {
 	d.dataStore(c, t.terms)
 	d.resources()
 	d.network(c, t)
+	d.full = nil // drafts are kept by the thousands
 }
 
 // allowed finds a tier or address pool that is not for this tenant.

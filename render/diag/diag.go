@@ -138,13 +138,13 @@ func (l List) String() string {
 
 // OneOf is the end of a message that lists the choices: ", want one of a, b" when there are under ten, else "".
 func OneOf(choices []string) string {
-	switch n := len(choices); {
+	sorted := slices.Compact(slices.Sorted(slices.Values(choices)))
+	switch n := len(sorted); {
 	case n == 0 || n >= 10:
 		return ""
 	case n == 1:
-		return ", want " + choices[0]
+		return ", want " + sorted[0]
 	}
-	sorted := slices.Sorted(slices.Values(choices))
 	return ", want one of " + strings.Join(sorted, ", ")
 }
 
