@@ -47,7 +47,6 @@ func (b *builder) tierClass(name string) *topology.Class {
 	}
 	if class != nil {
 		bad := append(b.in.Catalog.TakesNone(name), b.unknownFields(t.From)...)
-		bad.Add(b.unreadFields(name, class)...)
 		if b.found.Add(bad...); bad.Failed() {
 			class = nil
 		}
@@ -80,29 +79,6 @@ func (b *builder) unknownFields(from string) diag.List {
 	for _, field := range catalog.Sorted(fields) {
 		if name, _, _ := strings.Cut(fields[field], "."); name != "" && !there[name] {
 			found.Add(diag.Warnf(b.in.Catalog.At("classes", from, "fields", field), "catalog/unknown-variable", "no class of class source %q has a variable %q for %s%s", from, name, field, diag.OneOf(catalog.Sorted(there))))
-		}
-	}
-	return found
-}
-
-// unreadFields finds variables that take an address or the subnet and that no patch of the class reads. Clusters may run on such a class, so it
-// only warns.
-func (b *builder) unreadFields(tier string, class *topology.Class) diag.List {
-	var found diag.List
-	t := b.in.Catalog.Tiers[tier]
-	for _, f := range []struct {
-		field       string
-		used        bool
-		consequence string
-	}{
-		{"address", t.AddressPool != "", "the load balancer gives control planes other addresses than the ledger does"},
-		{"serverAddress", t.ServerAddress, "no worker joins by it"},
-		{"subnet", true, "machines are put wherever the template says"},
-	} {
-		place := strings.Join(b.in.Catalog.Classes[t.From].Variable(f.field), ".")
-		has := slices.ContainsFunc(class.Variables(), func(v topology.Variable) bool { return v.Path == place })
-		if f.used && has && !class.Reads(place) {
-			found.Add(diag.Warnf(b.in.Catalog.At("tiers", tier, "class"), "class/unread-variable", "no patch of class %q reads %s, which takes the %s: %s", t.Class, place, f.field, f.consequence))
 		}
 	}
 	return found

@@ -75,14 +75,6 @@ func (r reads) builtins() []string {
 	return out
 }
 
-// Reads reports whether a patch of the class may look at a variable's path. What a runtime extension looks at nobody can tell.
-func (c *Class) Reads(path string) bool {
-	return c.External() || slices.ContainsFunc(c.Templates(), func(t *manifest.Object) bool {
-		r := c.reads(t)
-		return r.everything || r.at(path)
-	})
-}
-
 // reads is what the patches on a template of a class look at. A patch is on a template when a selector names its kind: which of the
 // objects of one kind it matches is left to Cluster API, so this may be more than what is read, never less.
 func (c *Class) reads(t *manifest.Object) reads {
