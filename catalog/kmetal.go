@@ -94,7 +94,7 @@ func (k *kmetal) shape(root any) diag.List {
 		if !has(f.path...) || !f.isText && isMap || f.isText && text(v) != "" {
 			continue
 		}
-		return diag.List{diag.Errorf(k.place(f.path...), "kmetal/malformed", "%s is %s, want %s", strings.Join(f.path, "."), inline(v), f.want)}
+		return diag.List{diag.Errorf(k.place(f.path...), "kmetal/malformed", "%s is %s, want %s", strings.Join(f.path, "."), diag.JSON(v), f.want)}
 	}
 	return nil
 }

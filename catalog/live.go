@@ -161,7 +161,7 @@ func (w *comparison) compare(place string, vendored, live any) {
 				w.compare(here, x[i], y[i])
 			}
 		}
-	case inline(vendored) != inline(live):
+	case diag.JSON(vendored) != diag.JSON(live):
 		w.differs("%s is %s live, %s vendored", place, short(live), short(vendored))
 	}
 }

@@ -53,7 +53,7 @@ func (c *Catalog) checkQuantity(name string, v any, orNone bool, p ...string) di
 	if err == nil && q != nil && Plausible(name, *q) && (orNone || !q.IsZero()) {
 		return nil
 	}
-	text := inline(v)
+	text := diag.JSON(v)
 	if written := c.doc.Text(append([]string{"spec"}, p...)...); v == nil {
 		text = "is not given"
 	} else if written != "" {

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -134,7 +133,7 @@ func (c *Catalog) checkTenants() diag.List {
 	}
 	for _, name := range Sorted(c.PlatformCIDRs) {
 		if _, err := ledger.ParseNetwork(c.PlatformCIDRs[name]); err != nil {
-			found.Add(malformed(c.At("platformCIDRs", name), err))
+			found.Add(ledger.MalformedAt(c.At("platformCIDRs", name), "catalog/bad-value", err))
 		}
 	}
 	if role := c.Tenancy.ClusterRole; role != "" && len(content.IsPathSegmentName(role)) > 0 {
@@ -190,7 +189,7 @@ func (c *Catalog) checkTenant(t Tenant, p ...string) diag.List {
 		if s.CIDR != "" {
 			var err error
 			if cidr, err = ledger.ParseSubnet(s.CIDR); err != nil {
-				found.Add(malformed(at("subnets", name, "cidr"), err))
+				found.Add(ledger.MalformedAt(at("subnets", name, "cidr"), "catalog/bad-value", err))
 				cidr = netip.Prefix{}
 			}
 		}
@@ -198,16 +197,8 @@ func (c *Catalog) checkTenant(t Tenant, p ...string) diag.List {
 			continue
 		}
 		if _, _, err := ledger.ParseGateway(s.Gateway, cidr); err != nil {
-			found.Add(malformed(at("subnets", name, "gateway"), err))
+			found.Add(ledger.MalformedAt(at("subnets", name, "gateway"), "catalog/bad-value", err))
 		}
 	}
 	return found
-}
-
-func malformed(at diag.Pos, err error) diag.Finding {
-	f := diag.Errorf(at, "catalog/bad-value", "%v", err)
-	if m := (*ledger.Malformed)(nil); errors.As(err, &m) && m.Write != "" {
-		f = f.Hintf("write %q", m.Write)
-	}
-	return f
 }

@@ -28,7 +28,7 @@ func (c *Catalog) values(key string) (map[string]any, diag.List, error) {
 	}
 	for _, p := range conflicts(plainValues(s.Values), plainValues(k.values), nil) {
 		found.Add(diag.Errorf(c.At(append([]string{"classes", key, "values"}, p...)...), "kmetal/conflict", "%s is %s here and %s in the KMetal resource %s",
-			strings.Join(p, "."), inline(dig(s.Values, p...)), inline(dig(k.values, p...)), k.file).
+			strings.Join(p, "."), diag.JSON(dig(s.Values, p...)), diag.JSON(dig(k.values, p...)), k.file).
 			Hintf("the KMetal resource says what runs: remove the value here"))
 	}
 	all := merge(s.Values, k.values)
@@ -204,12 +204,4 @@ func dig(v any, p ...string) any {
 func text(v any) string {
 	s, _ := v.(string)
 	return s
-}
-
-func inline(v any) string {
-	j, err := json.Marshal(v)
-	if err != nil {
-		return "?"
-	}
-	return string(j)
 }

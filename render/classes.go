@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"copyhold.dev/copyhold/catalog"
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
+	"copyhold.dev/copyhold/render/strict"
 	"copyhold.dev/copyhold/render/topology"
 )
 
@@ -112,15 +112,20 @@ func (b *builder) tierDefaults(name string, class *topology.Class) *topology.Cla
 func (b *builder) badDefault(tier string, p topology.Problem) diag.Finding {
 	t := b.in.Catalog.Tiers[tier]
 	place, rest := defaultPlace(splitField(p.Field))
-	value, ours := t.Defaults[place]
-	if !ours {
+	if _, ours := t.Defaults[place]; !ours {
 		return diag.Errorf(b.in.Catalog.At("tiers", tier, "defaults"), "class/refused", "Cluster API refuses class %q with the defaults of tier %q: %s: %s", t.Class, tier, p.Field, shorten(p.Detail))
 	}
 	words := inWords(strings.TrimPrefix(shorten(p.Detail), "in body "))
 	if _, after, found := strings.Cut(words, ": supported values: "); found { // the value again, which apimachinery quotes only when it is text
 		words = inWords("supported values: " + after)
 	}
-	return diag.Errorf(b.in.Catalog.At(append([]string{"tiers", tier, "defaults", place}, rest...)...), "catalog/bad-value", "default %s %s of tier %q: %s", strings.Join(append([]string{place}, rest...), "."), asJSON(within(value, rest)), tier, words)
+	return b.refusedDefault(tier, place, rest, words)
+}
+
+// refusedDefault is what a class or a chart refuses of a tier's default at a place, or of a value within it.
+func (b *builder) refusedDefault(tier, place string, rest []string, words string) diag.Finding {
+	value := strict.Within(b.in.Catalog.Tiers[tier].Defaults[place], rest)
+	return diag.Errorf(b.in.Catalog.At(append([]string{"tiers", tier, "defaults", place}, rest...)...), "catalog/bad-value", "default %s %s of tier %q: %s", strings.Join(append([]string{place}, rest...), "."), diag.JSON(value), tier, words)
 }
 
 // defaultPlace is the place of a default, in the notation of topology.Defaults, by its path in a class; "" when it is no path of a default.
@@ -145,33 +150,6 @@ func defaultPlace(path []string) (place string, rest []string) {
 		}
 	}
 	return "", nil
-}
-
-// within is what is at a path of a value, in mappings and lists.
-func within(v any, path []string) any {
-	for _, key := range path {
-		switch x := v.(type) {
-		case map[string]any:
-			v = x[key]
-		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(x) {
-				return nil
-			}
-			v = x[i]
-		default:
-			return nil
-		}
-	}
-	return v
-}
-
-func asJSON(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "?"
-	}
-	return string(text)
 }
 
 // class is a ClusterClass as Cluster API has accepted it, worked out once.

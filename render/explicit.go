@@ -85,7 +85,7 @@ func (b *builder) platformValues(name string, t *catalog.TierChart) (diag.List, 
 			case len(p) > 0 && p[0] == "access":
 				found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "access"), "catalog/bad-value", "the chart of tier %q cannot be reached by %s: %s", name, tier.Access, v.Words))
 			case len(p) > 1 && p[0] == "variables" && len(v.Missing)+len(v.Unknown) == 0: // what defaults leave open is for requests
-				found.Add(b.badChartDefault(name, t, p[1:], v.Words)...)
+				found.Add(b.badChartDefault(name, p[1:], v.Words)...)
 			case len(p) == 0 || slices.Contains(catalog.Computed, p[0]):
 			case len(v.Missing) > 0:
 				found.Add(diag.Errorf(b.in.Catalog.At("tiers", name, "values"), "catalog/missing-field", "the chart of tier %q needs values.%s", name, strings.Join(p, ".")))
@@ -100,14 +100,12 @@ func (b *builder) platformValues(name string, t *catalog.TierChart) (diag.List, 
 }
 
 // badChartDefault finds a default of a tier with a chart that the chart's schema refuses.
-func (b *builder) badChartDefault(tier string, t *catalog.TierChart, path []string, words string) diag.List {
+func (b *builder) badChartDefault(tier string, path []string, words string) diag.List {
 	for n := len(path); n > 0; n-- {
-		place, rest := strings.Join(path[:n], "."), path[n:]
-		value, ours := b.in.Catalog.Tiers[tier].Defaults[place]
-		if !ours {
-			continue
+		place := strings.Join(path[:n], ".")
+		if _, ours := b.in.Catalog.Tiers[tier].Defaults[place]; ours {
+			return diag.List{b.refusedDefault(tier, place, path[n:], words)}
 		}
-		return diag.List{diag.Errorf(b.in.Catalog.At(append([]string{"tiers", tier, "defaults", place}, rest...)...), "catalog/bad-value", "default %s %s of tier %q: %s", strings.Join(path, "."), asJSON(within(value, rest)), tier, words)}
 	}
 	return nil
 }
@@ -366,7 +364,7 @@ func (d *draft) violation(v chart.Violation, path []string) diag.Finding {
 	}
 	if variable != "" && !d.request.Has(origin...) {
 		if s := d.statedAt(path[1:]); s.whose != "" {
-			return s.fault("variable/invalid", "default %s %s: %s", variable, asJSON(s.value), v.Words)
+			return s.fault("variable/invalid", "default %s %s: %s", variable, diag.JSON(s.value), v.Words)
 		}
 	}
 	return diag.Errorf(d.request.At(origin...), "variable/invalid", "%s: %s", field, v.Words)

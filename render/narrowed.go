@@ -9,6 +9,7 @@ import (
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/manifest"
 	"copyhold.dev/copyhold/render/request"
+	"copyhold.dev/copyhold/render/strict"
 	"copyhold.dev/copyhold/render/topology"
 )
 
@@ -76,7 +77,7 @@ func (d *draft) narrowing(p topology.Problem) (narrowing, []string) {
 	if v == nil || variable == "" {
 		return narrowing{}, nil
 	}
-	if origin[1] != "workers" && within(d.filled(), v) == nil { // a key with a dot in it: the path does not say which value it is
+	if origin[1] != "workers" && strict.Within(d.filled(), v) == nil { // a key with a dot in it: the path does not say which value it is
 		return narrowing{}, nil
 	}
 	if len(origin) < 3 { // a default, which nobody has written

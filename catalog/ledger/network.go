@@ -1,8 +1,12 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+
+	"copyhold.dev/copyhold/render/diag"
 )
 
 // Malformed is what is wrong with a text that should be an address or a range, in words, and how to write it instead; "" where nobody can
@@ -10,6 +14,15 @@ import (
 type Malformed struct{ Words, Write string }
 
 func (m *Malformed) Error() string { return m.Words }
+
+// MalformedAt finds what is wrong with a text at its place.
+func MalformedAt(at diag.Pos, name string, err error) diag.Finding {
+	f := diag.Errorf(at, name, "%v", err)
+	if m := (*Malformed)(nil); errors.As(err, &m) && m.Write != "" {
+		f = f.Hintf("write %q", m.Write)
+	}
+	return f
+}
 
 // ParseNetwork reads a CIDR in the one way of writing it, without host bits.
 func ParseNetwork(text string) (netip.Prefix, error) {
@@ -57,10 +70,8 @@ func ParseGateway(text string, subnet netip.Prefix) (a netip.Addr, outside bool,
 	case subnet.IsValid() && !subnet.Contains(a):
 		return a, true, &Malformed{Words: fmt.Sprintf("gateway %s is not in %s", a, subnet)}
 	}
-	for _, edge := range Edges(subnet) {
-		if a == edge {
-			return a, true, &Malformed{Words: fmt.Sprintf("gateway %s is the network or broadcast address of %s: no router can have it", a, subnet)}
-		}
+	if slices.Contains(Edges(subnet), a) {
+		return a, true, &Malformed{Words: fmt.Sprintf("gateway %s is the network or broadcast address of %s: no router can have it", a, subnet)}
 	}
 	return a, false, nil
 }

@@ -6,6 +6,7 @@ package diag
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,6 +135,15 @@ func (l List) String() string {
 		}
 	}
 	return b.String()
+}
+
+// JSON is a value in a message, as JSON.
+func JSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return string(text)
 }
 
 // OneOf is the end of a message that lists the choices: ", want one of a, b" when there are under ten, else "".

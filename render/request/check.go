@@ -1,7 +1,6 @@
 package request
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -168,7 +167,7 @@ func (s *Subnet) check() diag.List {
 	}
 	cidr, err := ledger.ParseSubnet(s.Spec.CIDR)
 	if err != nil {
-		found.Add(malformed(s.At("spec", "cidr"), "request/bad-value", err))
+		found.Add(ledger.MalformedAt(s.At("spec", "cidr"), "request/bad-value", err))
 		return found
 	}
 	if s.Spec.Gateway != "" {
@@ -177,7 +176,7 @@ func (s *Subnet) check() diag.List {
 			if outside {
 				name = "subnet/outside"
 			}
-			found.Add(malformed(s.At("spec", "gateway"), name, err))
+			found.Add(ledger.MalformedAt(s.At("spec", "gateway"), name, err))
 		}
 	}
 	if s.Spec.ServerAddresses != "" {
@@ -207,14 +206,6 @@ func (s *Subnet) nobodys(r ledger.Range, cidr netip.Prefix) bool {
 		}
 	}
 	return true
-}
-
-func malformed(at diag.Pos, name string, err error) diag.Finding {
-	f := diag.Errorf(at, name, "%v", err)
-	if m := (*ledger.Malformed)(nil); errors.As(err, &m) && m.Write != "" {
-		f = f.Hintf("write %q", m.Write)
-	}
-	return f
 }
 
 func checkName(m Meta, what string, most int) diag.List {
@@ -263,7 +254,7 @@ func checkRanges(m Meta, ranges []string, field string) diag.List {
 		at := m.At("spec", "clusterNetwork", field, fmt.Sprint(i))
 		p, err := ledger.ParseNetwork(r)
 		if err != nil {
-			found.Add(malformed(at, "request/bad-value", err))
+			found.Add(ledger.MalformedAt(at, "request/bad-value", err))
 			continue
 		}
 		a := p.Addr()

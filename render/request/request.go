@@ -5,8 +5,6 @@
 package request
 
 import (
-	"strconv"
-
 	"copyhold.dev/copyhold/render/diag"
 	"copyhold.dev/copyhold/render/strict"
 )
@@ -49,24 +47,7 @@ func (m Meta) Has(path ...string) bool { return m.doc.Has(path...) }
 func (m Meta) Text(path ...string) string { return m.doc.Text(path...) }
 
 // Value is what the tenant wrote under a path, as plain maps, lists and scalars; nil when that is nothing.
-func (m Meta) Value(path ...string) any {
-	var v any = m.doc.Value()
-	for _, key := range path {
-		switch x := v.(type) {
-		case map[string]any:
-			v = x[key]
-		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(x) {
-				return nil
-			}
-			v = x[i]
-		default:
-			return nil
-		}
-	}
-	return v
-}
+func (m Meta) Value(path ...string) any { return strict.Within(m.doc.Value(), path) }
 
 // String is namespace/name.
 func (m Meta) String() string { return m.Namespace + "/" + m.Name }

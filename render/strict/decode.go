@@ -29,6 +29,25 @@ func (d Document) Decode(noun string, into any) diag.List {
 // Value is the document as maps, lists, strings, booleans, nil and json.Number.
 func (d Document) Value() map[string]any { return value(d.tree()).(map[string]any) }
 
+// Within is what is at a path of a value, in mappings and lists; nil when nothing is.
+func Within(v any, path []string) any {
+	for _, key := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
 type walker struct {
 	file  string
 	noun  string

@@ -144,7 +144,7 @@ func (p pair) unknown() bool {
 // perhaps reports whether a rollout was foretold for a pool only if it was held back before, which nothing in the tree says.
 func (p pair) perhaps(pool string) bool {
 	return p.diff != nil && slices.ContainsFunc(p.diff.Changes, func(c impact.Change) bool {
-		return c.Pool == pool && strings.Contains(c.Words, "if the pool was held back")
+		return c.Pool == pool && c.Condition == impact.IfHeldBack
 	})
 }
 
