@@ -23,7 +23,6 @@ type written struct {
 	values  map[string]any
 	first   []*manifest.Object // as the chart made them
 	objects []*manifest.Object // as overlays have changed them
-	stages  []writtenStage     // as each overlay has left them, in order
 
 	others []*manifest.Object        // finished, without the object that stands for the cluster
 	pools  map[string]*topology.Pool // worker pools by name
@@ -32,14 +31,8 @@ type written struct {
 // restore takes back what overlays did.
 func (w *written) restore() {
 	if w != nil {
-		w.objects, w.stages = slices.Clone(w.first), nil
+		w.objects = slices.Clone(w.first)
 	}
-}
-
-// writtenStage are the objects of a written cluster as an overlay has left them.
-type writtenStage struct {
-	overlay string
-	objects []*manifest.Object
 }
 
 // Made is what a chart made of a request, beside the object that stands for the cluster.

@@ -31,11 +31,13 @@ const unpruned = "ServerSideApply=true,Prune=false"
 // slots are where overlays put what they make of a draft: a Cluster, or all that a chart has made.
 func (d *draft) slots(overlay string, in []*manifest.Object, slots []func(*manifest.Object)) ([]*manifest.Object, []func(*manifest.Object)) {
 	if d.chart == nil {
-		return append(in, d.cluster), append(slots, func(o *manifest.Object) { d.cluster, d.stages = o, append(d.stages, stage{overlay, o}) })
+		return append(in, d.cluster), append(slots, func(o *manifest.Object) {
+			d.cluster, d.stages = o, append(d.stages, stage{overlay, []*manifest.Object{o}})
+		})
 	}
 	if d.written != nil {
 		left := slices.Clone(d.written.objects)
-		d.written.stages = append(d.written.stages, writtenStage{overlay, left})
+		d.stages = append(d.stages, stage{overlay, left})
 		for i := range d.written.objects {
 			in, slots = append(in, d.written.objects[i]), append(slots, func(o *manifest.Object) { d.written.objects[i], left[i] = o, o })
 		}

@@ -65,17 +65,15 @@ func (p *part) overlaid(t *Tenant, subnets []*manifest.Object, drafts []*draft, 
 		p.seen[name] = append(p.seen[name], in...)
 	}
 	for _, d := range drafts {
-		if d.chart != nil {
-			bad := p.keptWritten(d)
-			d.spoiled.Add(bad...)
-			found.Add(bad...)
-			continue
+		var bad diag.List
+		switch {
+		case d.chart != nil:
+			bad = p.keptWritten(d)
+		case d.cluster != d.composed:
+			bad = d.kept(d.composed, d.cluster)
 		}
-		if d.cluster != d.composed {
-			bad := d.kept(d.composed, d.cluster)
-			d.spoiled.Add(bad...)
-			found.Add(bad...)
-		}
+		d.spoiled.Add(bad...)
+		found.Add(bad...)
 	}
 	if (failed || found.Failed()) && len(applied) > 0 { // what an overlay may not do must not be judged as the tenant's doing
 		for _, d := range drafts {

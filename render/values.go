@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -93,7 +94,12 @@ func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Made {
 	if slices.ContainsFunc(i.found, others) || !slices.ContainsFunc(objects, standsForCluster) {
 		return nil
 	}
-	made, err := b.assemble(c.draft, objects)
+	return b.made(c.draft, objects)
+}
+
+// made is what comes of the objects that a chart makes of a cluster, with the one that stands for it; nil when nothing can.
+func (b *builder) made(d *draft, objects []*manifest.Object) *Made {
+	made, err := b.assemble(d, objects)
 	if err != nil {
 		return nil
 	}
@@ -104,29 +110,19 @@ func (p *Fleet) Rewritten(c, of *Cluster, changes ...ValueChange) *Made {
 // that is not so. part takes the part out of what is made.
 func (p *Fleet) OverlaidMade(was, is *Cluster, part func(*Made) any) string {
 	b := &builder{in: p.Input, schemas: p.Schemas}
-	of := func(c *Cluster, objects []*manifest.Object) any {
-		made, err := b.assemble(c.draft, objects)
-		if err != nil {
+	of := func(c *Cluster) func([]*manifest.Object) any {
+		return func(objects []*manifest.Object) any {
+			if made := b.made(c.draft, objects); made != nil {
+				return part(made)
+			}
 			return nil
 		}
-		return part(&Made{Objects: append(made.others, made.stand), Pools: made.pools})
 	}
-	a, z := of(was, was.draft.written.first), of(is, is.draft.written.first)
-	if a == nil || !topology.Equal(a, z) {
+	before := of(was)(was.draft.written.first)
+	if before == nil || !topology.Equal(before, of(is)(is.draft.written.first)) {
 		return ""
 	}
-	last := func(c *Cluster, before any) (name string) {
-		for _, s := range c.draft.written.stages {
-			if now := of(c, s.objects); !topology.Equal(before, now) {
-				name, before = s.overlay, now
-			}
-		}
-		return name
-	}
-	if name := last(is, z); name != "" {
-		return name
-	}
-	return last(was, a)
+	return cmp.Or(lastOverlay(is.draft.stages, before, of(is)), lastOverlay(was.draft.stages, before, of(was)))
 }
 
 // withValue is a copy of values with another value at a path, or without one when it is nil.

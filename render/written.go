@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -84,57 +85,46 @@ func (c *Cluster) Fed(field string) any {
 }
 
 // Overlaid names the overlay because of which a part of a cluster is not what it was, the request and the ledger's record asking for the
-// same; "" when that is not so. get takes the part out of a Cluster.
+// same; "" when that is not so. get takes the part out of the object that stands for the cluster.
 func (c *Cluster) Overlaid(was *Cluster, get func(*manifest.Object) any) string {
-	if c.Made != nil && was.Made != nil {
-		return c.overlaidStand(was, get)
-	}
-	if c.draft == nil || was.draft == nil || c.draft.composed == nil || was.draft.composed == nil || !topology.Equal(get(was.draft.composed), get(c.draft.composed)) {
-		return ""
-	}
-	if name := c.draft.overlay(get); name != "" {
-		return name
-	}
-	return was.draft.overlay(get)
-}
-
-// overlaidStand is Overlaid for a cluster that a chart makes: of the object that stands for it.
-func (c *Cluster) overlaidStand(was *Cluster, get func(*manifest.Object) any) string {
 	of := func(objects []*manifest.Object) any {
 		if i := slices.IndexFunc(objects, standsForCluster); i >= 0 {
 			return get(objects[i])
 		}
 		return nil
 	}
-	if !topology.Equal(of(was.draft.written.first), of(c.draft.written.first)) {
+	old, now := was.unlaid(), c.unlaid()
+	if old == nil || now == nil || (c.Made == nil) != (was.Made == nil) || !topology.Equal(of(old), of(now)) {
 		return ""
 	}
-	for _, d := range []*draft{c.draft, was.draft} {
-		name, before := "", of(d.written.first)
-		for _, s := range d.written.stages {
-			if now := of(s.objects); !topology.Equal(before, now) {
-				name, before = s.overlay, now
-			}
-		}
-		if name != "" {
-			return name
-		}
-	}
-	return ""
+	return cmp.Or(lastOverlay(c.draft.stages, of(now), of), lastOverlay(was.draft.stages, of(old), of))
 }
 
-// stage is a Cluster as an overlay has left it.
+// unlaid are the objects that overlays are laid over: the Cluster, or all that a chart has made; nil when they are not there.
+func (c *Cluster) unlaid() []*manifest.Object {
+	switch {
+	case c.draft == nil:
+		return nil
+	case c.Made != nil:
+		return c.draft.written.first
+	case c.draft.composed != nil:
+		return []*manifest.Object{c.draft.composed}
+	}
+	return nil
+}
+
+// stage is what overlays are laid over, as one of them has left it.
 type stage struct {
 	overlay string
-	object  *manifest.Object
+	objects []*manifest.Object
 }
 
-// overlay is the last overlay that has changed a part of the Cluster.
-func (d *draft) overlay(get func(*manifest.Object) any) string {
-	name, was := "", get(d.composed)
-	for _, s := range d.stages {
-		if now := get(s.object); !topology.Equal(was, now) {
-			name, was = s.overlay, now
+// lastOverlay is the last overlay that has changed a part; "" when none has. before is the part without overlays, and of takes it out.
+func lastOverlay(stages []stage, before any, of func([]*manifest.Object) any) string {
+	name := ""
+	for _, s := range stages {
+		if now := of(s.objects); !topology.Equal(before, now) {
+			name, before = s.overlay, now
 		}
 	}
 	return name
