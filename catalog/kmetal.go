@@ -160,20 +160,19 @@ func (c *Catalog) Lint(key string) (diag.List, error) {
 		return nil, err // said where the classes are loaded
 	}
 	at := func(p ...string) diag.Pos { return c.At(append([]string{"classes", key, "values"}, p...)...) }
-	class := ""
+	effective, class := c.effective(key, values), ""
+	cloned := clones(effective)
 	if c.Classes[key].KMetal != "" {
 		k, _, err := c.kmetal(key)
 		if err != nil {
 			return nil, err
 		}
 		at = func(p ...string) diag.Pos { return k.place(append(slices.Clone(passthrough), p...)...) }
-		if clones(c.effective(key, values)) {
+		if class = k.class; cloned {
 			found.Add(k.lintSnapshots(at)...)
 		}
-		class = k.class
 	}
-	effective := c.effective(key, values)
-	if clones(effective) {
+	if cloned {
 		found.Add(lintClone(effective, class, at)...)
 	}
 	found.Add(c.lintImage(effective, at)...)

@@ -104,11 +104,7 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 		out.own[place] = true
 	}
 	found.Add(c.tierDefaults(name, out)...)
-	for field, needed := range map[string]bool{"address": t.AddressPool != "", "serverAddress": t.ServerAddress} {
-		if needed && !out.takes[field] {
-			found.Add(c.takesNone(name, field, "the chart has no value "+field))
-		}
-	}
+	found.Add(c.takesNone(name, out.Takes, func(field string) string { return "the chart has no value " + field })...)
 	for _, field := range Computed {
 		if _, ok := out.values[field]; ok {
 			found.Add(diag.Errorf(diag.Pos{File: out.Folder + "/values.yaml"}, "chart/computed-value", "the chart of tier %q has a default for %s, which comes from the request", name, field).
@@ -121,22 +117,26 @@ func (c *Catalog) TierChart(name string) (*TierChart, diag.List, error) {
 	return out, found, nil
 }
 
-// takesNone finds a tier whose clusters are given an address of the ledger that nothing takes.
-func (c *Catalog) takesNone(tier, field, why string) diag.Finding {
-	from := map[string]string{"address": "addressPool", "serverAddress": "serverAddress"}[field]
-	return diag.Errorf(c.At("tiers", tier, from), "catalog/no-such-field", "tier %q has %s, and its clusters can be given no %s: %s", tier, from, field, why)
+// takesNone finds a tier whose clusters are given an address of the ledger that nothing takes; why says what does not take the field.
+func (c *Catalog) takesNone(tier string, takes func(field string) bool, why func(field string) string) diag.List {
+	t := c.Tiers[tier]
+	var found diag.List
+	for _, x := range []struct {
+		field, from string
+		needed      bool
+	}{{"address", "addressPool", t.AddressPool != ""}, {"serverAddress", "serverAddress", t.ServerAddress}} {
+		if x.needed && !takes(x.field) {
+			found.Add(diag.Errorf(c.At("tiers", tier, x.from), "catalog/no-such-field", "tier %q has %s, and its clusters can be given no %s: %s", tier, x.from, x.field, why(x.field)))
+		}
+	}
+	return found
 }
 
 // TakesNone finds a tier with a ClusterClass whose clusters are given an address that no variable takes.
 func (c *Catalog) TakesNone(tier string) diag.List {
-	t := c.Tiers[tier]
-	var found diag.List
-	for field, needed := range map[string]bool{"address": t.AddressPool != "", "serverAddress": t.ServerAddress} {
-		if needed && c.Classes[t.From].Variable(field) == nil {
-			found.Add(c.takesNone(tier, field, fmt.Sprintf("classes.%s.fields takes the field away", t.From)))
-		}
-	}
-	return found
+	from := c.Tiers[tier].From
+	return c.takesNone(tier, func(field string) bool { return c.Classes[from].Variable(field) != nil },
+		func(string) string { return fmt.Sprintf("classes.%s.fields takes the field away", from) })
 }
 
 // tierDefaults lays the tier's defaults over those of its chart.

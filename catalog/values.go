@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"sigs.k8s.io/yaml"
 
@@ -41,20 +42,18 @@ var containerDisk = []string{"kubeadm", "containerDisk"}
 
 // tagged finds a container disk whose name brings a tag or a digest of its own, where the chart appends one: no node could pull the two.
 func (c *Catalog) tagged(key string, values map[string]any) diag.List {
-	disk, _ := dig(c.effective(key, values), containerDisk...).(map[string]any)
-	image := text(disk["image"])
-	if _, separate := disk["tag"]; !separate {
-		return nil
-	}
+	place := append(slices.Clone(containerDisk), "image")
+	image := text(dig(values, place...)) // the chart's own is its author's
 	name, digest, hasDigest := strings.Cut(image, "@")
 	last := name[strings.LastIndex(name, "/")+1:]
 	bare, tag, hasTag := strings.Cut(last, ":")
 	if !hasDigest && !hasTag {
 		return nil
 	}
-	at, given := c.valueAt(key)(append(slices.Clone(containerDisk), "image"))
-	if !given {
-		return nil // the chart's own, which is its author's
+	disk, _ := dig(c.effective(key, values), containerDisk...).(map[string]any)
+	at, given := c.valueAt(key)(place)
+	if _, separate := disk["tag"]; !separate || !given {
+		return nil
 	}
 	what, way := "tag", fmt.Sprintf("write image: %s and tag: %s", strings.TrimSuffix(name, last)+bare, tag)
 	if hasDigest {
@@ -65,12 +64,14 @@ func (c *Catalog) tagged(key string, values map[string]any) diag.List {
 
 // valueAt says where the value at a path of a chart's values is written, if it is: in the KMetal resource or in catalog.yaml.
 func (c *Catalog) valueAt(key string) func(p []string) (diag.Pos, bool) {
-	var k *kmetal
-	if c.Classes[key].KMetal != "" {
-		k, _, _ = c.kmetal(key) // what is wrong with it is found when its values are read
-	}
+	read := sync.OnceValue(func() (k *kmetal) { // few are ever asked for
+		if c.Classes[key].KMetal != "" {
+			k, _, _ = c.kmetal(key) // what is wrong with it is found when its values are read
+		}
+		return k
+	})
 	return func(p []string) (diag.Pos, bool) {
-		if k != nil {
+		if k := read(); k != nil {
 			if at, ok := k.valueAt(p); ok {
 				return at, true
 			}

@@ -224,18 +224,20 @@ func cause(err error) error {
 // clusters are those of the arguments that name one, as NAMESPACE/NAME, and neither a file nor a folder of either side; their paths become
 // those of their tenants.
 func (s *sides) clusters(args, paths []string) ([]string, error) {
-	exists := func(p string) bool { return len(there(s.base, []string{p}))+len(there(s.head, []string{p})) > 0 }
 	var only []string
+	var in *render.Input // read when the first is named
 	for i, arg := range args {
-		if noCluster(arg) || exists(paths[i]) {
+		if noCluster(arg) || s.has(paths[i]) {
 			continue
 		}
 		namespace, _, _ := strings.Cut(arg, "/")
-		in, _, err := render.Offer(s.head)
-		if err != nil {
-			return nil, err
+		if in == nil {
+			var err error
+			if in, _, err = render.Offer(s.head); err != nil {
+				return nil, err
+			}
 		}
-		if in == nil || !exists(path.Join(in.Folders.Tenants, namespace)) {
+		if in == nil || !s.has(path.Join(in.Folders.Tenants, namespace)) {
 			continue
 		}
 		only, paths[i] = append(only, arg), path.Join(in.Folders.Tenants, namespace)
@@ -267,7 +269,7 @@ func among(was, is *render.Fleet, only []string) diag.List {
 // compare works out the report. What no changed file bears on is not even read. only are the clusters to look at; none is all.
 func (s *sides) compare(paths, only []string) (*impact.Report, diag.List, error) {
 	for _, p := range paths { // a path that is on neither side is a slip, not a tenant on which nothing happens
-		if p != "." && len(there(s.base, []string{p}))+len(there(s.head, []string{p})) == 0 {
+		if p != "." && !s.has(p) {
 			return nil, diag.List{diag.Errorf(diag.Pos{File: p}, "path/missing", "there is no such file or folder, here or in the base")}, nil
 		}
 	}
@@ -313,6 +315,11 @@ func (s *sides) compare(paths, only []string) (*impact.Report, diag.List, error)
 		r.Notes = append(r.Notes, "the base does not render cleanly: "+was.Found.Sorted()[0].String())
 	}
 	return r, is.Found, nil
+}
+
+// has reports whether a path is there on one side at least.
+func (s *sides) has(p string) bool {
+	return len(there(s.base, []string{p}))+len(there(s.head, []string{p})) > 0
 }
 
 // there leaves out folders that a tree does not have: a tenant may be new, or gone.

@@ -60,7 +60,8 @@ func (a *app) explain(args []string) error {
 		return usageError{fmt.Errorf("unknown tier %q%s", tier, diag.OneOf(catalog.Sorted(in.Catalog.Tiers))), "copyhold explain"}
 	}
 	var names []string
-	effects, err := impact.Explain(render.NewProber(t, in), tier, func(f string) bool {
+	prober := render.NewProber(t, in)
+	effects, err := impact.Explain(prober, tier, func(f string) bool {
 		names = append(names, f)
 		return field == "" || f == field || strings.HasPrefix(f, field+".")
 	})
@@ -80,7 +81,8 @@ func (a *app) explain(args []string) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		return a.foretold(t, in, tier)
+		a.foretold(prober, tier)
+		return nil
 	}
 	if len(effects) == 0 {
 		near := diag.Nearest(field, names)
@@ -93,24 +95,19 @@ func (a *app) explain(args []string) error {
 	for _, e := range effects {
 		a.explainOne(e)
 	}
-	return a.foretold(t, in, tier)
+	a.foretold(prober, tier)
+	return nil
 }
 
 // foretold says which class or chart the effects were tried on.
-func (a *app) foretold(t *tree, in *render.Input, tier string) error {
-	chart, _, err := render.Chart(t, in, tier)
-	if err != nil {
-		return err
-	}
-	if chart != nil {
+func (a *app) foretold(p *render.Prober, tier string) {
+	if p.Input().Catalog.Tiers[tier].Chart != "" {
+		chart := p.Chart(tier)
 		fmt.Fprintln(a.stdout, impact.Foretold(chart.Key, chart.Digest))
-		return nil
+		return
 	}
-	class, _, err := render.Class(t, in, tier)
-	if class != nil {
-		fmt.Fprintln(a.stdout, impact.Foretold(class.Key().String(), class.Digest()))
-	}
-	return err
+	class := p.Class(tier)
+	fmt.Fprintln(a.stdout, impact.Foretold(class.Key().String(), class.Digest()))
 }
 
 func (a *app) explainOne(e impact.Effect) {

@@ -30,6 +30,9 @@ func (p *Prober) Schemas() *topology.Schemas { return p.b.schemas }
 // Chart is the chart of a tier; nil when it has none, or one that cannot be used.
 func (p *Prober) Chart(tier string) *catalog.TierChart { return p.b.tierChart(tier) }
 
+// Class is the ClusterClass of a tier; nil when it has none, or one that cannot be used.
+func (p *Prober) Class(tier string) *topology.Class { return p.b.tierClass(tier) }
+
 // The cluster that is probed, and what it has.
 const (
 	probeTenant        = "probe"

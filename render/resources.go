@@ -16,11 +16,12 @@ var mostResource = map[string]resource.Quantity{"cpu": resource.MustParse("256")
 func (d *draft) resources() {
 	for _, component := range []string{"apiServer", "controllerManager", "scheduler"} {
 		path := d.source.Variable(component)
-		all, _ := d.stated(component).value.(map[string]any)
+		whole := d.stated(component)
+		all, _ := whole.value.(map[string]any)
 		requests, _ := all["requests"].(map[string]any)
 		limits, _ := all["limits"].(map[string]any)
 		at := func(kind, name string) stated {
-			s, whole := d.statedAt(append(slices.Clone(path), kind, name)), d.stated(component)
+			s := d.statedAt(append(slices.Clone(path), kind, name))
 			if s.value == nil && whole.whose == "" { // a null
 				s.field = append(slices.Clone(whole.field), kind, name)
 				s.at = d.request.At(s.field...)

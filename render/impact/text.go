@@ -100,7 +100,8 @@ func (c Change) short(named bool) string {
 	if mark := c.lock(); mark != "" {
 		why = append(why, mark)
 	}
-	if len(c.Causes) > 0 && c.Words != "" && (c.Action == Delete && c.Pool == "" || c.Action == Unknown || c.Action == Rejected || c.Action == Frozen || c.Action == Rollout || c.Action == Replace || c.Action == ControlPlane || c.Action == InPlace) {
+	worded := slices.Contains([]Action{Unknown, Rejected, Frozen, Rollout, Replace, ControlPlane, InPlace}, c.Action) || c.Action == Delete && c.Pool == ""
+	if len(c.Causes) > 0 && c.Words != "" && worded {
 		why = append(why, c.Words)
 	}
 	switch {
