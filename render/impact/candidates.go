@@ -23,7 +23,7 @@ func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *t
 			return nil, err
 		}
 	}
-	differs := func(class *topology.Class, o *manifest.Object, s *topology.Schemas) bool {
+	differs := func(class *topology.Class, o *manifest.Object) bool {
 		if !certain {
 			keys, err := class.PoolKeys(o)
 			return err == nil && keys[pool] != base[pool]
@@ -32,21 +32,18 @@ func (c *comparer) causes(was, is *render.Cluster, pool string, before, after *t
 		if err != nil || len(problems) > 0 || pools[pool] == nil {
 			return false // a mixture that never was: nothing follows from it
 		}
-		other, err := topology.Certain(before, pools[pool], s)
+		other, err := topology.Certain(before, pools[pool], c.was.Schemas)
 		return err == nil && other
 	}
-	if was.Class.Key() != is.Class.Key() {
+	switch {
+	case was.Class.Key() != is.Class.Key():
 		out = append(out, c.tierCause(was, is))
-	} else if was.Class.Digest() != is.Class.Digest() {
-		if !topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]) && !differs(is.Class, was.Manifest, c.was.Schemas) {
-			// the class alone would not do it
-		} else {
-			out = append(out, classCauses(was, is, before, after, differences)...)
-		}
+	case was.Class.Digest() != is.Class.Digest() && (topology.Equal(was.Manifest.Object["spec"], is.Manifest.Object["spec"]) || differs(is.Class, was.Manifest)): // the class alone does it
+		out = append(out, classCauses(was, is, before, after, differences)...)
 	}
 	all := c.candidates(was, is, pool)
 	for _, candidate := range all {
-		if differs(was.Class, candidate.alone, c.was.Schemas) {
+		if differs(was.Class, candidate.alone) {
 			out = append(out, candidate.cause)
 		}
 	}
